@@ -1,0 +1,40 @@
+# One way to do each thing. Every target works on a fresh clone and is quick when nothing changed.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.PHONY: setup demo test soak lint types bench gpu-check clean
+.DEFAULT_GOAL := setup
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: setup
+	$(BIN)/python -m examples.demo
+
+test: lint types
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not soak'
+
+soak: setup
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: setup
+	$(BIN)/mypy
+
+bench: setup
+	$(BIN)/python -m benchmarks
+
+gpu-check: setup
+	$(BIN)/python -m benchmarks.gpu_check
+
+clean:
+	rm -rf $(VENV) demo build dist

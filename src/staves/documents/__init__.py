@@ -1,0 +1,19 @@
+"""Documents at the edge: YAML and JSON files, units, and one-line errors with a path and a hint.
+
+Everything that people write by hand comes in through `read`; past this room the values are typed,
+finite and in SI units.
+"""
+
+from staves.documents._read import Document, parse, read
+from staves.documents._suggest import suggestion
+from staves.documents._units import BitsPerSecond, Bytes, Seconds
+
+__all__ = [
+    "BitsPerSecond",
+    "Bytes",
+    "Document",
+    "Seconds",
+    "parse",
+    "read",
+    "suggestion",
+]

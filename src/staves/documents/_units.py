@@ -1,0 +1,63 @@
+"""Quantities with units, as people write them: `30s`, `0.6ms`, `24GB`, `200Mbit`.
+
+No bare numbers in configuration: `30` may be seconds or minutes, `30s` is not.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Annotated
+
+from pydantic import BeforeValidator, WithJsonSchema
+
+_QUANTITY = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([A-Za-z/]+)\s*")
+
+_SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_BYTES = {"B": 1, "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
+          "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}  # fmt: skip
+_BITS = {"bit": 1, "kbit": 10**3, "Kbit": 10**3, "Mbit": 10**6, "Gbit": 10**9, "Tbit": 10**12}
+_BITS |= {f"{unit}/s": factor for unit, factor in _BITS.items()}
+
+
+def _quantity(value: object, units: dict[str, float] | dict[str, int], example: str) -> float:
+    match = _QUANTITY.fullmatch(value) if isinstance(value, str) else None
+    if match is None or match[2] not in units:
+        raise ValueError(f"{value!r} is not a quantity; write a number and a unit, like {example}")
+    number = float(match[1]) * units[match[2]]
+    if number < 0 or not math.isfinite(number):
+        raise ValueError(f"{value!r} must be finite and not negative")
+    return number
+
+
+def _seconds(value: object) -> float:
+    # A zero needs no unit; a float is what our own code passes.
+    return 0.0 if value == 0 else _quantity(value, _SECONDS, "30s or 0.6ms")
+
+
+def _bytes(value: object) -> int:
+    return round(_quantity(value, _BYTES, "24GB"))
+
+
+def _bits_per_second(value: object) -> float:
+    return _quantity(value, _BITS, "200Mbit")
+
+
+Seconds = Annotated[
+    float,
+    BeforeValidator(_seconds),
+    WithJsonSchema({"type": "string", "examples": ["30s", "0.6ms", "5m"]}),
+]
+"""A duration in seconds, written with its unit (ns, us, ms, s, m, h, d)."""
+
+Bytes = Annotated[
+    int, BeforeValidator(_bytes), WithJsonSchema({"type": "string", "examples": ["24GB", "16GiB"]})
+]
+"""A size in bytes, written with its unit (B, kB, MB, GB, TB, KiB, MiB, GiB, TiB)."""
+
+BitsPerSecond = Annotated[
+    float,
+    BeforeValidator(_bits_per_second),
+    WithJsonSchema({"type": "string", "examples": ["200Mbit", "10Gbit"]}),
+]
+"""A link speed in bits per second, written with its unit (bit, kbit, Mbit, Gbit, Tbit)."""
