@@ -1,0 +1,5 @@
+"""`python -m staves` is the `staves` command."""
+
+from staves.cli import main
+
+main()
