@@ -48,6 +48,11 @@ class PreparedModel(nn.Module):
         # An evaluation must start no collective: the other ranks may not be evaluating.
         return self.module(*inputs, **options)
 
+    def has_batch_norm(self) -> bool:
+        """Whether a layer's output depends on the other samples of its local batch."""
+        kinds = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
+        return any(isinstance(module, kinds) for module in self.module.modules())
+
     def state_dict(self, *args: Any, **options: Any) -> Any:
         """Return the model's own state, without a prefix."""
         return self.module.state_dict(*args, **options)

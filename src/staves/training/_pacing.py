@@ -47,14 +47,10 @@ class Pacer:
         """Wait until the whole backward pass is due (for a micro-step that reduces nothing)."""
         self.begin(self._wait(self._origin + self._length))
 
-    def end(self) -> None:
-        """The step is over: count it, and whether any of its deadlines was missed."""
-        self.steps += 1
-        self.missed += self._late
-        self._late = False
-
-    def forgive(self) -> None:
-        """Count no miss for the step under way (the first ones build buckets and connections)."""
+    def end(self, *, counted: bool) -> None:
+        """The step is over: count it and its missed deadline (not the first ones, which set up)."""
+        self.steps += counted
+        self.missed += counted and self._late
         self._late = False
 
     def _wait(self, due: float) -> float:
