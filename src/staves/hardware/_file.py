@@ -149,7 +149,7 @@ def _build(file: ClusterFile, source: str) -> Cluster:
                     raise InputError(
                         f"{source}: nodes[{position}].devices.{name}: unknown device type",
                         hint=suggestion(name, {**KNOWN_TYPES, **declared})
-                        + " or declare it under types",
+                        + "; or declare it under types",
                     )
                 types[name] = KNOWN_TYPES[name]
             total += count * (entry.count or 1)
