@@ -92,7 +92,8 @@ def cluster_schema() -> dict[str, Any]:
 def to_document(cluster: Cluster) -> dict[str, Any]:
     """Return the mapping that, written as YAML or JSON, reads back as `cluster`.
 
-    Keep the order of keys when writing (`sort_keys=False`): it is the order of the devices.
+    Keep the order of keys when writing (`sort_keys=False`): it is the order of the devices. The
+    file cannot say that a known type's memory is unknown: that alone would read back as known.
     """
     document: dict[str, Any] = {}
     types = {
