@@ -92,7 +92,8 @@ def cluster_schema() -> dict[str, Any]:
 def to_document(cluster: Cluster) -> dict[str, Any]:
     """Return the mapping that, written as YAML or JSON, reads back as `cluster`.
 
-    Keep the order of keys when writing (`sort_keys=False`): it is the order of the devices.
+    Keep the order of keys when writing (`sort_keys=False`): it is the order of the devices. The
+    file cannot say that a known type's memory is unknown: that alone would read back as known.
     """
     document: dict[str, Any] = {}
     types = {
@@ -149,7 +150,7 @@ def _build(file: ClusterFile, source: str) -> Cluster:
                     raise InputError(
                         f"{source}: nodes[{position}].devices.{name}: unknown device type",
                         hint=suggestion(name, {**KNOWN_TYPES, **declared})
-                        + " or declare it under types",
+                        + "; or declare it under types",
                     )
                 types[name] = KNOWN_TYPES[name]
             total += count * (entry.count or 1)

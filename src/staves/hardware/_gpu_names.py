@@ -6,8 +6,8 @@ import re
 
 # Words that do not tell types apart: vendors, product lines, form factors, kinds of memory.
 _NOISE = re.compile(
-    r"nvidia|amd|ati|corporation|tesla|geforce|quadro|instinct|radeon|gpu|graphics|generation"
-    r"|sxm\d*|pcie|smx\d*|hbm\w*|nvl|nvlink|\d+gb"
+    r"nvidia|amd|ati|corporation|tesla|geforce|quadro|instinct|gpu|graphics|generation"
+    r"|sxm\d*|pcie|hbm\w*|nvl|nvlink|\d+gb"
 )
 _SIZE = re.compile(r"(\d+)gb")
 

@@ -99,7 +99,7 @@ class DeviceType:
     def __post_init__(self) -> None:
         check_name(self.name, "device type")
         if self.memory_bytes is not None and self.memory_bytes <= 0:
-            raise InputError(f"memory of {self.name} must be above zero")
+            raise InputError("memory must be above zero")
 
     @property
     def emulated(self) -> bool:
