@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from staves.errors import InputError
 
@@ -79,6 +81,20 @@ class DeviceProfile:
     def seconds(self, batch: float) -> float:
         """Return the seconds of computation for one step of `batch` samples."""
         return self.forward.seconds(batch) + self.backward.seconds(batch)
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the profile as a JSON document, in seconds and samples."""
+        return asdict(self)
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> DeviceProfile:
+        """Return the profile that `to_document` wrote."""
+        return cls(
+            forward=Pace(**document["forward"]),
+            backward=Pace(**document["backward"]),
+            max_batch=document["max_batch"],
+            min_batch=document["min_batch"],
+        )
 
 
 @dataclass(frozen=True, slots=True)

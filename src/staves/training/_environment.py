@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from staves.errors import InputError
-from staves.hardware import DeviceProfile, Pace
+from staves.hardware import DeviceProfile
 
 Launcher = Literal["none", "torchrun", "staves"]
 
@@ -82,29 +82,10 @@ def _integer(environ: Mapping[str, str], name: str) -> int:
         ) from None
 
 
-def device_document(name: str, type_name: str, profile: DeviceProfile | None) -> dict[str, Any]:
-    """Return the device as the JSON document that `Environment.read` takes."""
-    if profile is None:
-        return {"name": name, "type": type_name}
-    paces = {
-        part: {"fixed": pace.fixed, "per_sample": pace.per_sample, "floor": pace.floor}
-        for part, pace in (("forward", profile.forward), ("backward", profile.backward))
-    }
-    caps = {"min_batch": profile.min_batch, "max_batch": profile.max_batch}
-    return {"name": name, "type": type_name, "profile": {**paces, **caps}}
-
-
 def _device(document: dict[str, Any]) -> WorkerDevice:
     profile = document.get("profile")
-    if profile is None:
-        return WorkerDevice(document["name"], document["type"])
     return WorkerDevice(
         document["name"],
         document["type"],
-        DeviceProfile(
-            forward=Pace(**profile["forward"]),
-            backward=Pace(**profile["backward"]),
-            min_batch=profile["min_batch"],
-            max_batch=profile["max_batch"],
-        ),
+        None if profile is None else DeviceProfile.from_document(profile),
     )

@@ -43,8 +43,8 @@ class Groups:
 
 
 def form(environment: Environment, device: torch.device) -> Groups | None:
-    """Join the groups of this generation; None where the process is alone and was not launched."""
-    if environment.launcher == "none":
+    """Join the groups of this generation; None where the process is alone."""
+    if environment.world_size == 1:
         return None
     backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
     if not dist.is_initialized():

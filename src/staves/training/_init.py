@@ -6,7 +6,9 @@ import torch
 
 from staves.errors import InputError
 from staves.training._batch import Adaptive, positive_integer
+from staves.training._channel import Channel
 from staves.training._environment import Environment
+from staves.training._refusal import report_input_errors
 from staves.training._run import Run, Split
 
 
@@ -31,6 +33,8 @@ def init(
     Raises:
         InputError: an argument is malformed, or the batch cannot be split over these devices.
     """
+    channel = Channel.inherited()
+    report_input_errors(channel)
     if isinstance(seed, bool) or not isinstance(seed, int):
         raise InputError(f"init(seed): {seed!r} is not an integer")
     if max_local_batch is not None:
@@ -47,6 +51,7 @@ def init(
     return Run(
         environment,
         _device(environment),
+        channel,
         batch=batch,
         reference_batch=asked if adaptive else batch,
         seed=seed,

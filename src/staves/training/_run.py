@@ -45,6 +45,7 @@ class Run:
         self,
         environment: Environment,
         device: torch.device,
+        channel: Channel,
         *,
         batch: int,
         reference_batch: int,
@@ -56,7 +57,7 @@ class Run:
         self.seed = seed
         self._environment = environment
         self._reference_batch = reference_batch
-        self._channel = Channel.inherited()
+        self._channel = channel
         self._groups: Groups | None = form(environment, device)
         profile = environment.device.profile
         self._pacer = None if profile is None else Pacer(profile)
@@ -338,12 +339,13 @@ class Run:
         self._timer.pause()
 
     def _leave_epoch(self) -> None:
+        if not self._stepper.over:  # the script left a batch half done, on purpose: leave it out
+            self._stepper.drop()
         self._settle()
         loader = self._loader
         if loader is None:
             return
         if loader.unfinished():  # the script broke off: the rest of this pass is left out
-            self._stepper.drop()
             self._figures.clear_loss()
             self._timer.pause()
             loader.cursor.next_epoch()
@@ -352,6 +354,8 @@ class Run:
             loader.cursor.next_epoch()
 
     def _finish(self) -> None:
+        if not self._stepper.over:
+            self._stepper.drop()
         self._settle()
         if self._loader is not None:
             self._loader.close()

@@ -123,6 +123,14 @@ class Stepper:
         """An optimizer has updated parameters."""
         self._updates += 1
 
+    @property
+    def over(self) -> bool:
+        """Whether nothing is under way that the script has still to finish."""
+        ticket = self._ticket
+        if ticket is None:
+            return True
+        return ticket.last and self._backward_done and (not self.optimizers or self._updates > 0)
+
     def take(self) -> Ticket | None:
         """Return the ticket of a step that is over, to be committed now; None while none is.
 

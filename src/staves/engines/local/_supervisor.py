@@ -135,7 +135,7 @@ class Supervisor:
                 )
             self._watch_for(worker.process.descriptor, lambda w=worker: self._ended(w))
 
-    def _watch_for(self, descriptor: int, call: Callable[[], None]) -> None:
+    def _watch_for(self, descriptor: int, call: Callable[[], object]) -> None:
         self._selector.register(descriptor, selectors.EVENT_READ, call)
 
     def _forget(self, descriptor: int) -> None:
@@ -158,19 +158,20 @@ class Supervisor:
                 worker.refusal = message
             self._on_message(worker.rank, message)
 
-    def _output(self, worker: Worker, is_stderr: bool, descriptor: int) -> None:
+    def _output(self, worker: Worker, is_stderr: bool, descriptor: int) -> bool:
+        """Take in what a worker has printed; return whether there may be more."""
         try:
             data = os.read(descriptor, 1 << 16)
         except BlockingIOError:
-            return
+            return False
         if not data:
             self._forget(descriptor)
-            return
+            return False
         warning = self._logs.write(worker.rank, data)
         if warning is not None:
             self._on_warning(warning)
         if worker.rank != 0:
-            return
+            return True
         # Another rank's failure makes this one fail too, a moment later: its traceback is held back
         # until it is known who failed first.
         if is_stderr and (self._held or _TRACEBACK in data):
@@ -179,6 +180,7 @@ class Supervisor:
             data = before
         if data:
             self._on_output(is_stderr, data)
+        return True
 
     def _ended(self, worker: Worker) -> None:
         status = worker.process.poll()
@@ -198,11 +200,9 @@ class Supervisor:
         self._messages(worker)
         for is_stderr, pipe in ((False, worker.process.stdout), (True, worker.process.stderr)):
             assert pipe is not None
-            while pipe.fileno() in self._selector.get_map():
-                before = self._logs_position(worker.rank)
-                self._output(worker, is_stderr, pipe.fileno())
-                if self._logs_position(worker.rank) == before:
-                    break
+            while self._output(worker, is_stderr, pipe.fileno()):
+                pass
+            self._forget(pipe.fileno())
         self._forget(worker.channel.fileno())
 
     def _store_ended(self) -> None:
