@@ -27,7 +27,9 @@ class Channel:
         if not descriptor:
             return cls(None)
         try:
-            os.set_inheritable(int(descriptor), False)  # loader workers and user processes need none
+            os.set_inheritable(
+                int(descriptor), False
+            )  # loader workers and user processes need none
             return cls(socket.socket(fileno=int(descriptor)))
         except (OSError, ValueError):  # a process that only copied our environment
             return cls(None)

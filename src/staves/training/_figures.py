@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from staves.training._pacing import MISSES_ALLOWED, Pacer
+from staves.training._pacing import Pacer
 from staves.training._planner import Plan
 from staves.training._timing import StepRecord
 
@@ -104,8 +104,3 @@ class Figures:
             "loss": {"first": self.first_epoch_loss, "last": self.epoch_loss},
             "deadlines": deadlines,
         }
-
-
-def void(missed: int, steps: int) -> bool:
-    """Whether so many steps missed a deadline that a figure counts for nothing."""
-    return steps > 0 and missed > MISSES_ALLOWED * steps

@@ -121,4 +121,3 @@ class PreparedSchedule:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__dict__["schedule"], name)
-

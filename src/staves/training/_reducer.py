@@ -5,8 +5,7 @@ samples (Cannikin, Middleware '24). So each bucket is scaled by b_i / B in place
 over the ranks. Scaling before the sum keeps half-precision sums from overflowing.
 """
 
-from __future__ import annotations
-
+# No `from __future__ import annotations`: torch wants the hook's annotations as objects, not as text.
 from typing import Any
 
 import torch
@@ -36,7 +35,7 @@ class WeightedReducer:
         self.weight = 1.0
         self._group, self._timer, self._pacer = group, timer, pacer
         self._elements = max(1, elements)
-        self._devices = [device] if device.type == "cuda" else None
+        self._devices = [device.index] if device.type == "cuda" else None
         self._ready_elements = 0
         self._pending: list[Future[torch.Tensor]] = []
 
@@ -83,4 +82,4 @@ class WeightedReducer:
     @staticmethod
     def _fail(future: Future[torch.Tensor], error: Exception) -> None:
         if not future.done():
-            future.set_exception(error)
+            future.set_exception(error)  # type: ignore[arg-type]  # torch's own stub is wrong

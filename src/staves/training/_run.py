@@ -28,6 +28,7 @@ from staves.training._optimizer import PreparedOptimizer, PreparedSchedule
 from staves.training._pacing import Pacer
 from staves.training._planner import SETTLE, WARM_UP, Plan, Planner, check_split
 from staves.training._reducer import WeightedReducer
+from staves.training._refusal import report_input_errors
 from staves.training._step import Stepper
 from staves.training._timing import CudaClock, HostClock, StepRecord, StepTimer
 
@@ -59,6 +60,7 @@ class Run:
         self._reference_batch = reference_batch
         self._channel = channel
         self._groups: Groups | None = form(environment, device)
+        report_input_errors(channel)  # forming a group puts another hook before ours
         profile = environment.device.profile
         self._pacer = None if profile is None else Pacer(profile)
         clock = CudaClock() if device.type == "cuda" else HostClock()

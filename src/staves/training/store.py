@@ -1,7 +1,7 @@
 """The rendezvous store as a process of its own: `python -m staves.training.store --fd N`.
 
-It lives outside the ranks, as a child of the supervisor, so that no rank's death takes the rendezvous
-away. The supervisor opens the listening socket (so the port is known, and held, before this process
+It lives outside the ranks, as a child of the supervisor, so that no rank's death takes the
+rendezvous away. The supervisor opens the listening socket (so the port is known, and held, before this process
 has even started) and this process serves it until it is ended.
 """
 
@@ -12,7 +12,7 @@ import signal
 import socket
 from datetime import timedelta
 
-from torch.distributed import TCPStore
+import torch.distributed as dist
 
 
 def serve(descriptor: int) -> None:
@@ -20,7 +20,7 @@ def serve(descriptor: int) -> None:
     listener = socket.socket(fileno=descriptor)
     host, port = listener.getsockname()[:2]
     # The store owns the descriptor from here on; `detach` keeps Python from closing it as well.
-    store = TCPStore(
+    store = dist.TCPStore(
         host,
         port,
         is_master=True,
