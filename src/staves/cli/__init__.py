@@ -1,7 +1,7 @@
 """The command line: `staves plan`, `staves run`, ...
 
-One file a command. Here: the application, and how every command ends. Exit codes: 0; 2 for malformed
-or infeasible input; 1 for what failed; 130 on Ctrl-C. Errors are one line with a hint.
+One file a command. Here: the application, and how every command ends. Exit codes: 0; 2 for
+malformed or infeasible input; 1 for what failed; 130 on Ctrl-C. Errors are one line with a hint.
 """
 
 from __future__ import annotations

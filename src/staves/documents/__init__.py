@@ -4,7 +4,7 @@ Everything that people write by hand comes in through `read`; past this room the
 finite and in SI units.
 """
 
-from staves.documents._read import Document, parse, read, read_text
+from staves.documents._read import Document, Items, parse, read, read_text
 from staves.documents._suggest import suggestion
 from staves.documents._units import BitsPerSecond, Bytes, Seconds
 
@@ -12,6 +12,7 @@ __all__ = [
     "BitsPerSecond",
     "Bytes",
     "Document",
+    "Items",
     "Seconds",
     "parse",
     "read",

@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Hashable
 from pathlib import Path
-from types import UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Strict, ValidationError
 
-from staves.documents._suggest import suggestion
+from staves.documents._problems import keys_of, kind_of, one_line
 from staves.errors import InputError
 
 
 class Document(BaseModel):
-    """Base of everything people write: unknown keys and non-finite numbers are errors."""
+    """Base of everything people write: unknown keys and non-finite numbers are errors.
+
+    Types are strict: `"3"` is no number and `1` no truth value. A list is no tuple either; a field
+    that wants a tuple is an `Items[X]`.
+    """
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False, frozen=True, strict=True)
 
+
+T = TypeVar("T")
+
+Items = Annotated[tuple[T, ...], Strict(False)]
+"""A tuple of any length, written as a list; its items stay as strict as their own type."""
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -39,7 +48,7 @@ def read_text(path: Path | str) -> str:
     """Return the text of the file at `path`. Raises InputError as `read` does."""
     path = Path(path)
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")  # some editors put a byte-order mark
     except FileNotFoundError:
         raise InputError(f"{path}: no such file", hint="check the path") from None
     except IsADirectoryError:
@@ -56,15 +65,14 @@ def parse(text: str, model: type[M], *, source: str, json_only: bool = False) ->
     """Parse `text` as `model`; `source` names it in errors. Raises as `read` does."""
     value = _from_json(text, source) if json_only else _from_yaml(text, source)
     if not isinstance(value, dict):
-        kind = "is empty" if value is None else f"holds a {type(value).__name__}"
+        kind = "is empty" if value is None else f"holds {kind_of(value)}"
         raise InputError(
-            f"{source}: {kind}, not a mapping of keys",
-            hint="keys: " + ", ".join(model.model_fields),
+            f"{source}: {kind}, not a mapping of keys", hint="keys: " + ", ".join(keys_of(model))
         )
     try:
         return model.model_validate(value)
     except ValidationError as error:
-        raise _one_line(error, model, source) from None
+        raise one_line(error, model, value, source) from None
 
 
 def _from_json(text: str, source: str) -> object:
@@ -83,17 +91,22 @@ def _from_json(text: str, source: str) -> object:
             f"{source}:{error.lineno}:{error.colno}: not JSON: {error.msg}",
             hint="look at that place, and just before it",
         ) from None
-    except RecursionError:
-        raise InputError(f"{source}: not JSON: nested too deep") from None
+    except InputError:
+        raise
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, say
+        problem = "nested too deep" if isinstance(error, RecursionError) else str(error)
+        raise InputError(f"{source}: not JSON: {problem}") from None
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML's safe loader, which refuses a key that stands twice."""
+    """YAML's safe loader, which refuses a key that stands twice, and knows 1e-3 for a number."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[object] = set()
         for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)  # type: ignore[no-untyped-call]
+            if key_node.tag == "tag:yaml.org,2002:merge":
+                continue
+            key = self.construct_object(key_node, deep=True)
             if isinstance(key, Hashable) and key in seen:
                 raise yaml.constructor.ConstructorError(
                     None, None, f"the key {key!r} stands twice", key_node.start_mark
@@ -101,6 +114,14 @@ class _Loader(yaml.SafeLoader):
             if isinstance(key, Hashable):
                 seen.add(key)
         return super().construct_mapping(node, deep)
+
+
+# YAML 1.1, which the library reads, takes 1e-3 for text: it wants 1.0e-3.
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)[eE][-+]?\d+\Z", re.ASCII),
+    list("-+.0123456789"),
+)
 
 
 def _from_yaml(text: str, source: str) -> object:
@@ -114,59 +135,6 @@ def _from_yaml(text: str, source: str) -> object:
             f"{source}{place}: not YAML: {problem}", hint="look at that line, and the one above"
         ) from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        problem = " ".join(str(error).split()) or "nested too deep"
+        problem = "nested too deep" if isinstance(error, RecursionError) else str(error)
+        problem = " ".join(problem.split())
         raise InputError(f"{source}: not YAML: {problem}") from None
-
-
-def _one_line(error: ValidationError, model: type[BaseModel], source: str) -> InputError:
-    """Turn the first of pydantic's complaints into one line, with the path and a hint."""
-    problems = error.errors(include_url=False)
-    # An unknown key explains most other complaints (a missing one, usually): it goes first.
-    problem = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
-    location = problem["loc"]
-    hint: str | None = None
-    if problem["type"] == "extra_forbidden":
-        *parents, key = location
-        hint = suggestion(str(key), _keys_at(model, tuple(parents)))
-        message = "unknown key"
-    elif problem["type"] == "missing":
-        message = "is missing"
-        hint = "add this key"
-    else:
-        message = problem["msg"].removeprefix("Value error, ")
-        message = message[:1].lower() + message[1:]
-    more = f" [and {len(problems) - 1} more]" if len(problems) > 1 else ""
-    where = field_path(location)
-    return InputError(f"{source}: {where + ': ' if where else ''}{message}{more}", hint=hint)
-
-
-def field_path(location: tuple[int | str, ...]) -> str:
-    """Return `devices[0].forward.fixed` for ('devices', 0, 'forward', 'fixed')."""
-    path = ""
-    for step in location:
-        path += f"[{step}]" if isinstance(step, int) else f".{step}" if path else str(step)
-    return path
-
-
-def _keys_at(model: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
-    """Return the keys that `model` knows at `location`, following lists, mappings and unions."""
-    kind: Any = model
-    for step in location:
-        kind = _strip(kind)
-        if isinstance(kind, type) and issubclass(kind, BaseModel):
-            field = kind.model_fields.get(str(step))
-            if field is None:
-                return []
-            kind = field.annotation
-        else:  # list[X], tuple[X, ...] or dict[str, X]
-            arguments = [a for a in get_args(kind) if a is not Ellipsis]
-            kind = arguments[-1] if arguments else None
-    kind = _strip(kind)
-    return list(kind.model_fields) if isinstance(kind, type) and issubclass(kind, BaseModel) else []
-
-
-def _strip(kind: Any) -> Any:
-    """Return X for Optional[X]."""
-    if get_origin(kind) in (Union, UnionType):
-        return next((a for a in get_args(kind) if a is not type(None)), kind)
-    return kind

@@ -11,9 +11,21 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, WithJsonSchema
 
-_QUANTITY = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([A-Za-z/]+)\s*")
+_QUANTITY = re.compile(
+    r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([A-Za-zµμ/]+)\s*", re.ASCII
+)
 
-_SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_SECONDS = {
+    "ns": 1e-9,
+    "us": 1e-6,
+    "µs": 1e-6,
+    "μs": 1e-6,
+    "ms": 1e-3,
+    "s": 1.0,
+    "m": 60.0,
+    "h": 3600.0,
+    "d": 86400.0,
+}
 _BYTES = {"B": 1, "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
           "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}  # fmt: skip
 _BITS = {"bit": 1, "kbit": 10**3, "Kbit": 10**3, "Mbit": 10**6, "Gbit": 10**9, "Tbit": 10**12}
@@ -30,9 +42,16 @@ def _quantity(value: object, units: dict[str, float] | dict[str, int], example: 
     return number
 
 
+def _schema(units: dict[str, float] | dict[str, int], *examples: str) -> WithJsonSchema:
+    number = r"\+?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
+    pattern = rf"^\s*{number}\s*({'|'.join(units)})\s*$"
+    return WithJsonSchema({"type": "string", "pattern": pattern, "examples": list(examples)})
+
+
 def _seconds(value: object) -> float:
-    # A zero needs no unit; a float is what our own code passes.
-    return 0.0 if value == 0 else _quantity(value, _SECONDS, "30s or 0.6ms")
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and value == 0:
+        return 0.0  # zero is the same in every unit
+    return _quantity(value, _SECONDS, "30s or 0.6ms")
 
 
 def _bytes(value: object) -> int:
@@ -43,21 +62,13 @@ def _bits_per_second(value: object) -> float:
     return _quantity(value, _BITS, "200Mbit")
 
 
-Seconds = Annotated[
-    float,
-    BeforeValidator(_seconds),
-    WithJsonSchema({"type": "string", "examples": ["30s", "0.6ms", "5m"]}),
-]
-"""A duration in seconds, written with its unit (ns, us, ms, s, m, h, d)."""
+Seconds = Annotated[float, BeforeValidator(_seconds), _schema(_SECONDS, "30s", "0.6ms", "5m")]
+"""A duration in seconds, written with its unit (ns, us, ms, s, m, h, d); a zero needs none."""
 
-Bytes = Annotated[
-    int, BeforeValidator(_bytes), WithJsonSchema({"type": "string", "examples": ["24GB", "16GiB"]})
-]
+Bytes = Annotated[int, BeforeValidator(_bytes), _schema(_BYTES, "24GB", "16GiB")]
 """A size in bytes, written with its unit (B, kB, MB, GB, TB, KiB, MiB, GiB, TiB)."""
 
 BitsPerSecond = Annotated[
-    float,
-    BeforeValidator(_bits_per_second),
-    WithJsonSchema({"type": "string", "examples": ["200Mbit", "10Gbit"]}),
+    float, BeforeValidator(_bits_per_second), _schema(_BITS, "200Mbit", "10Gbit")
 ]
 """A link speed in bits per second, written with its unit (bit, kbit, Mbit, Gbit, Tbit)."""

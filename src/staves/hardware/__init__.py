@@ -1,0 +1,35 @@
+"""What there is to run on: device types, nodes, clusters, configurations and allocations.
+
+A cluster comes from a file (`read_cluster`) or from the machine itself (`this_machine`). Importing
+this room loads no torch.
+"""
+
+from staves.hardware._allocation import Allocation, first_free
+from staves.hardware._cluster import Cluster, Device, Node
+from staves.hardware._configuration import Configuration
+from staves.hardware._file import cluster_schema, parse_cluster, read_cluster, to_document
+from staves.hardware._gpu_names import device_type_from_name
+from staves.hardware._known import KNOWN_TYPES, known_type
+from staves.hardware._machine import this_machine, visible_gpus
+from staves.hardware._types import DeviceProfile, DeviceType, Pace
+
+__all__ = [
+    "KNOWN_TYPES",
+    "Allocation",
+    "Cluster",
+    "Configuration",
+    "Device",
+    "DeviceProfile",
+    "DeviceType",
+    "Node",
+    "Pace",
+    "cluster_schema",
+    "device_type_from_name",
+    "first_free",
+    "known_type",
+    "parse_cluster",
+    "read_cluster",
+    "this_machine",
+    "to_document",
+    "visible_gpus",
+]

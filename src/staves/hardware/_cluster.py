@@ -1,0 +1,142 @@
+"""Devices, the nodes they sit in, and the cluster of all nodes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from staves.documents import suggestion
+from staves.errors import InputError
+from staves.hardware._configuration import Configuration
+from staves.hardware._types import DeviceType, check_name
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One device of a cluster.
+
+    Args:
+        name: unique in the cluster: node, type and index, `node-0/a100-0`.
+        type: its type.
+        node: the name of its node.
+        index: its number among the devices of its type in its node, from 0.
+    """
+
+    name: str
+    type: DeviceType
+    node: str
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A machine: how many devices of which type, in the order in which they become ranks.
+
+    Args:
+        name: unique in the cluster.
+        devices: counts, all above zero, by name of the type. The order counts.
+        link_bits_per_second: speed of the node's network link; None where it is not declared.
+
+    Raises:
+        InputError: a name is not one, a count is below 1, or the link is not a speed above zero.
+    """
+
+    name: str
+    devices: Mapping[str, int] = field(hash=False)
+    link_bits_per_second: float | None = None
+
+    def __post_init__(self) -> None:
+        check_name(self.name, "node")
+        object.__setattr__(self, "devices", dict(self.devices))
+        for name, count in self.devices.items():
+            if count < 1:
+                raise InputError(f"{self.name}: {count} devices of {name}: must be at least 1")
+        link = self.link_bits_per_second
+        if link is not None and not (math.isfinite(link) and link > 0):
+            raise InputError(f"{self.name}: link {link!r} must be finite and above zero")
+
+    @property
+    def configuration(self) -> Configuration:
+        """The node's devices by type."""
+        return Configuration(self.devices)
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """All nodes, and the types of their devices.
+
+    Args:
+        types: every type that a node uses, by name; may hold more.
+        nodes: the nodes; their order is the order of the devices.
+        warnings: what the reader of the cluster should tell its user, one line each. Two clusters
+            that differ only in these are equal.
+
+    Raises:
+        InputError: a node's name stands twice, or a node uses a type that is not in `types`.
+    """
+
+    types: Mapping[str, DeviceType] = field(hash=False)
+    nodes: tuple[Node, ...]
+    warnings: tuple[str, ...] = field(default=(), compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "types", dict(self.types))
+        object.__setattr__(self, "nodes", tuple(self.nodes))
+        for key, device_type in self.types.items():
+            if key != device_type.name:
+                raise InputError(f"the type {device_type.name!r} stands under the name {key!r}")
+        names: set[str] = set()
+        for node in self.nodes:
+            if node.name in names:
+                raise InputError(f"the node {node.name!r} stands twice")
+            names.add(node.name)
+            for name in node.devices:
+                if name not in self.types:
+                    raise InputError(
+                        f"{node.name}: unknown device type {name!r}",
+                        hint=suggestion(name, self.types),
+                    )
+
+    def devices(self) -> tuple[Device, ...]:
+        """Return every device: by node, then in the node's order of types, then by index."""
+        return tuple(
+            Device(f"{node.name}/{name}-{index}", self.types[name], node.name, index)
+            for node in self.nodes
+            for name, count in node.devices.items()
+            for index in range(count)
+        )
+
+    @property
+    def configuration(self) -> Configuration:
+        """All devices of the cluster, by type."""
+        counts: dict[str, int] = {}
+        for node in self.nodes:
+            for name, count in node.devices.items():
+                counts[name] = counts.get(name, 0) + count
+        return Configuration(counts)
+
+    @property
+    def total(self) -> int:
+        """The number of devices."""
+        return sum(sum(node.devices.values()) for node in self.nodes)
+
+    @property
+    def emulated(self) -> bool:
+        """Whether any device is emulated: then every figure must say so."""
+        return any(self.types[name].emulated for node in self.nodes for name in node.devices)
+
+    @property
+    def fully_emulated(self) -> bool:
+        """Whether there are devices and all of them are emulated."""
+        used = {name for node in self.nodes for name in node.devices}
+        return bool(used) and all(self.types[name].emulated for name in used)
+
+    def node(self, name: str) -> Node:
+        """Return the node `name`; InputError where there is none."""
+        for node in self.nodes:
+            if node.name == name:
+                return node
+        raise InputError(
+            f"unknown node {name!r}", hint=suggestion(name, [node.name for node in self.nodes])
+        )

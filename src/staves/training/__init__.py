@@ -1,0 +1,26 @@
+"""Data-parallel PyTorch training over unlike devices.
+
+`init` starts a run; the run prepares a model, its optimizer and its data, weighs the gradients by
+each rank's samples, learns the devices' speeds, and splits each batch optimally.
+"""
+
+from staves.training._batch import Adaptive
+from staves.training._init import init
+from staves.training._pacing import MISSES_ALLOWED, Pacer
+from staves.training._planner import Plan
+from staves.training._run import Run, Split
+from staves.training._sampler import Cut, GlobalCursor, apportion, permutation
+
+__all__ = [
+    "MISSES_ALLOWED",
+    "Adaptive",
+    "Cut",
+    "GlobalCursor",
+    "Pacer",
+    "Plan",
+    "Run",
+    "Split",
+    "apportion",
+    "init",
+    "permutation",
+]

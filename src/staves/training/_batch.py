@@ -1,0 +1,39 @@
+"""The total batch, as a user asks for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from staves.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Adaptive:
+    """A total batch that may grow with the gradient noise, from `reference` up to `max` samples.
+
+    The reference batch is the one the learning rate was chosen for. It is the unit of progress, too:
+    `len(loader)` counts reference batches.
+
+    Raises:
+        InputError: `reference` is not a positive integer, or `max` is below it.
+    """
+
+    reference: int
+    max: int | None = None
+
+    def __post_init__(self) -> None:
+        positive_integer("Adaptive.reference", self.reference)
+        if self.max is not None:
+            positive_integer("Adaptive.max", self.max)
+            if self.max < self.reference:
+                raise InputError(
+                    f"Adaptive.max: {self.max} is below the reference batch {self.reference}",
+                    hint="the batch grows from the reference up to max",
+                )
+
+
+def positive_integer(name: str, value: object) -> int:
+    """Return `value` if it is an integer above 0; raise InputError naming `name` otherwise."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InputError(f"{name}: {value!r} is not a positive integer", hint="count samples")
+    return value

@@ -1,0 +1,91 @@
+"""Where this process stands in its job: read once from the environment, checked at the edge."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from staves.errors import InputError
+from staves.hardware import DeviceProfile
+
+Launcher = Literal["none", "torchrun", "staves"]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerDevice:
+    """The device this process computes on, as its launcher named it."""
+
+    name: str
+    type: str
+    profile: DeviceProfile | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """Rank, world and device of this process.
+
+    `launcher` is "staves" under `staves run`, "torchrun" under torchrun or anything that sets the
+    same variables, "none" under plain `python`: one process, no group.
+    """
+
+    launcher: Launcher = "none"
+    rank: int = 0
+    local_rank: int = 0
+    world_size: int = 1
+    generation: int = 0
+    store: tuple[str, int] | None = None
+    device: WorkerDevice = field(default_factory=lambda: WorkerDevice("local", "local"))
+    batch: int | None = None
+    split: str | None = None
+
+    @classmethod
+    def read(cls, environ: Mapping[str, str] | None = None) -> Environment:
+        """Read the environment.
+
+        Raises:
+            InputError: a variable is absent or malformed.
+        """
+        environ = os.environ if environ is None else environ
+        if "RANK" not in environ or "WORLD_SIZE" not in environ:
+            return cls()
+        rank, world = _integer(environ, "RANK"), _integer(environ, "WORLD_SIZE")
+        local_rank = _integer(environ, "LOCAL_RANK") if "LOCAL_RANK" in environ else rank
+        if not 0 <= rank < world:
+            raise InputError(f"RANK: {rank} is outside a world of {world}")
+        if "STAVES_STORE" not in environ:
+            device = WorkerDevice(f"rank-{rank}", "local")
+            return cls("torchrun", rank, local_rank, world, device=device)
+        host, _, port = environ["STAVES_STORE"].rpartition(":")
+        return cls(
+            "staves",
+            rank,
+            local_rank,
+            world,
+            generation=_integer(environ, "STAVES_GENERATION"),
+            store=(host, int(port)),
+            device=_device(json.loads(environ["STAVES_DEVICE"])),
+            batch=int(environ["STAVES_BATCH"]) if environ.get("STAVES_BATCH") else None,
+            split=environ.get("STAVES_SPLIT") or None,
+        )
+
+
+def _integer(environ: Mapping[str, str], name: str) -> int:
+    try:
+        return int(environ[name])
+    except (KeyError, ValueError):
+        raise InputError(
+            f"{name}: {environ.get(name)!r} in the environment is not an integer",
+            hint="start the script with `staves run`, `torchrun` or plain `python`",
+        ) from None
+
+
+def _device(document: dict[str, Any]) -> WorkerDevice:
+    profile = document.get("profile")
+    return WorkerDevice(
+        document["name"],
+        document["type"],
+        None if profile is None else DeviceProfile.from_document(profile),
+    )

@@ -1,0 +1,111 @@
+"""What a run counts and reports: steps, samples, loss, step times, missed deadlines."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import numpy as np
+import torch
+
+from staves.training._pacing import MISSES_ALLOWED, Pacer
+from staves.training._planner import Plan
+from staves.training._timing import StepRecord
+
+KEPT = 20_000
+"""Step times kept of the plan in use: enough for any percentile."""
+
+
+class Figures:
+    """Figures of one rank, and what it knows of the whole job."""
+
+    def __init__(self, pacer: Pacer | None) -> None:
+        self.steps = 0
+        self.samples = 0
+        self.epochs = 0
+        self.epoch_loss: float | None = None
+        self.first_epoch_loss: float | None = None
+        self.even_seconds: float | None = None
+        self._pacer = pacer
+        self._step_seconds: deque[float] = deque(maxlen=KEPT)
+        self._plan: int | None = None
+        self._stage = ""
+        self._loss: torch.Tensor | None = None
+        self._loss_samples = 0
+
+    def measured(self, record: StepRecord, plan: Plan, *, settled: bool) -> None:
+        """Take in a step of the plan in use; `settled` is False for the first after a change."""
+        if plan.number != self._plan:
+            self.close_plan()
+            self._plan = plan.number
+            self._stage = plan.stage
+            self._step_seconds.clear()
+        if settled:
+            self._step_seconds.append(record.step_seconds)
+
+    def close_plan(self) -> None:
+        """The plan in use ends here: what the even split cost is kept for the comparison."""
+        if self._stage == "even" and self._step_seconds:
+            self.even_seconds = float(np.median(self._step_seconds))
+
+    def add_loss(self, loss: torch.Tensor, samples: int) -> None:
+        """Add the mean loss of `samples` samples; no device is waited for."""
+        weighted = loss.detach() * samples
+        self._loss = weighted if self._loss is None else self._loss + weighted
+        self._loss_samples += samples
+
+    def loss_so_far(self) -> tuple[float, int]:
+        """Return this epoch's (sum of losses, samples) on this rank; waits for the device."""
+        return 0.0 if self._loss is None else float(self._loss), self._loss_samples
+
+    def clear_loss(self) -> None:
+        """Begin the loss of a new epoch."""
+        self._loss, self._loss_samples = None, 0
+
+    def end_epoch(self, loss_sum: float, samples: float) -> None:
+        """Take in the whole job's loss of an epoch."""
+        self.epochs += 1
+        self.clear_loss()
+        if samples > 0:
+            self.epoch_loss = loss_sum / samples
+            if self.first_epoch_loss is None:
+                self.first_epoch_loss = self.epoch_loss
+
+    def step_percentiles(self) -> dict[str, float] | None:
+        """Return the median and 95th percentile of the step time under the plan in use, seconds."""
+        if not self._step_seconds:
+            return None
+        p50, p95 = np.percentile(np.asarray(self._step_seconds), [50, 95])
+        return {"p50": float(p50), "p95": float(p95)}
+
+    def deadlines(self) -> dict[str, Any] | None:
+        """Return the emulated device's steps and how many missed a deadline; None for a real one."""
+        if self._pacer is None:
+            return None
+        return {"steps": self._pacer.steps, "missed": self._pacer.missed}
+
+    def report(self, plan: Plan | None, *, emulated: bool) -> dict[str, Any]:
+        """Return the figures as `staves run --json` prints them."""
+        deadlines = self.deadlines()
+        predicted_even = None if plan is None else plan.even_seconds
+        return {
+            "steps": self.steps,
+            "samples": self.samples,
+            "epochs": self.epochs,
+            "step_seconds": self.step_percentiles(),
+            "predicted_step_seconds": None if plan is None else plan.predicted_seconds,
+            "even_step_seconds": (
+                predicted_even if self.even_seconds is None else self.even_seconds
+            ),
+            "even_step_source": "predicted" if self.even_seconds is None else "measured",
+            "local_batches": [] if plan is None else list(plan.local_batches),
+            "rescales": 0,
+            "emulated": emulated,
+            "loss": {"first": self.first_epoch_loss, "last": self.epoch_loss},
+            "deadlines": deadlines,
+        }
+
+
+def void(missed: int, steps: int) -> bool:
+    """Whether so many steps missed a deadline that a figure counts for nothing."""
+    return steps > 0 and missed > MISSES_ALLOWED * steps

@@ -1,0 +1,72 @@
+"""The prepared model: the user's module, reduced by DistributedDataParallel behind a stable face."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from staves.training._reducer import WeightedReducer
+
+
+class PreparedModel(nn.Module):
+    """What `run.prepare` returns for a model.
+
+    It behaves as the model itself: attributes, parameters' names and `state_dict` are the model's
+    own. The wrapper that reduces the gradients can be replaced underneath (the membership changed)
+    while user code keeps this object.
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+        # Not a submodule: it would register every parameter a second time.
+        object.__setattr__(self, "_ddp", None)
+
+    def distribute(
+        self, group: dist.ProcessGroup, reducer: WeightedReducer, options: dict[str, Any]
+    ) -> None:
+        """Reduce the gradients over `group` from now on; parameters are sent out from its rank 0."""
+        ddp = DistributedDataParallel(
+            self.module, process_group=group, gradient_as_bucket_view=True, **options
+        )
+        ddp.register_comm_hook(None, reducer.hook)
+        object.__setattr__(self, "_ddp", ddp)
+
+    def synchronise(self, wanted: bool) -> None:
+        """Whether the next backward pass reduces gradients, or only accumulates them."""
+        if self._ddp is not None:
+            self._ddp.require_backward_grad_sync = wanted
+
+    def forward(self, *inputs: Any, **options: Any) -> Any:
+        """Run the model; while training, in the wrapper that reduces its gradients."""
+        if self._ddp is not None and self.training and torch.is_grad_enabled():
+            return self._ddp(*inputs, **options)
+        # An evaluation must start no collective: the other ranks may not be evaluating.
+        return self.module(*inputs, **options)
+
+    def has_batch_norm(self) -> bool:
+        """Whether a layer's output depends on the other samples of its local batch."""
+        kinds = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
+        return any(isinstance(module, kinds) for module in self.module.modules())
+
+    def state_dict(self, *args: Any, **options: Any) -> Any:
+        """Return the model's own state, without a prefix."""
+        return self.module.state_dict(*args, **options)
+
+    def load_state_dict(self, *args: Any, **options: Any) -> Any:
+        """Load the model's own state."""
+        return self.module.load_state_dict(*args, **options)
+
+    def named_parameters(self, *args: Any, **options: Any) -> Any:
+        """Name the parameters as the model does."""
+        return self.module.named_parameters(*args, **options)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(super().__getattr__("module"), name)

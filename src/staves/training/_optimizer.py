@@ -1,0 +1,124 @@
+"""Prepared optimizers and schedules: they act when a step is whole, and never on a part of one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
+
+from staves.errors import TrainingError
+
+
+class StepGate(Protocol):
+    """What a prepared object asks the run."""
+
+    def may_step(self) -> bool:
+        """Whether the step under way is whole: its last micro-batch reduced, and not void."""
+
+    def stepping(self) -> None:
+        """An optimizer is about to update parameters."""
+
+    def stepped(self) -> None:
+        """An optimizer has updated parameters."""
+
+    def may_schedule(self) -> bool:
+        """Whether a schedule moves on: the step is whole, or no step is under way."""
+
+
+class PreparedOptimizer(Optimizer):
+    """The user's optimizer, which does nothing until the gradients of the whole batch are there."""
+
+    def __init__(self, optimizer: Optimizer, gate: StepGate) -> None:
+        # Not Optimizer.__init__: all state stays in the user's own optimizer.
+        self.optimizer = optimizer
+        self._gate = gate
+
+    @property
+    def param_groups(self) -> list[dict[str, Any]]:  # type: ignore[override]
+        """The parameter groups of the user's optimizer."""
+        return self.optimizer.param_groups
+
+    @property
+    def state(self) -> Any:  # type: ignore[override]
+        """The state of the user's optimizer."""
+        return self.optimizer.state
+
+    @property
+    def defaults(self) -> dict[str, Any]:  # type: ignore[override]
+        """The defaults of the user's optimizer."""
+        return self.optimizer.defaults
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+        """Update the parameters if the step is whole; otherwise do nothing.
+
+        Raises:
+            TrainingError: a closure was given; it would compute more gradients on one rank than on
+                another.
+        """
+        if closure is not None:
+            raise TrainingError(
+                "optimizer.step(closure) is not supported: each rank would run it by itself",
+                hint="compute the loss in the loop and call run.backward(loss)",
+            )
+        if not self._gate.may_step():
+            return None
+        self._gate.stepping()
+        result = self.optimizer.step()
+        self._gate.stepped()
+        return result
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Clear the gradients, unless they are still being accumulated."""
+        if self._gate.may_schedule():
+            self.optimizer.zero_grad(set_to_none=set_to_none)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of the user's optimizer."""
+        return self.optimizer.state_dict()
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Load the state of the user's optimizer."""
+        self.optimizer.load_state_dict(state_dict)
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add a group to the user's optimizer."""
+        self.optimizer.add_param_group(param_group)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["optimizer"], name)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return dict(self.__dict__)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+    def __repr__(self) -> str:
+        return f"Prepared({self.optimizer!r})"
+
+
+class PreparedSchedule:
+    """The user's learning-rate schedule, moved once for every committed step."""
+
+    def __init__(self, schedule: LRScheduler, gate: StepGate) -> None:
+        self.schedule = schedule
+        self._gate = gate
+
+    def step(self, *args: Any, **options: Any) -> None:
+        """Move the schedule on, unless the step under way is not whole."""
+        if self._gate.may_schedule():
+            self.schedule.step(*args, **options)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of the user's schedule."""
+        return self.schedule.state_dict()
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Load the state of the user's schedule."""
+        self.schedule.load_state_dict(state_dict)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["schedule"], name)
+

@@ -1,0 +1,274 @@
+"""What the run decides: which local batches, from what was measured. Pure: no torch, no clock.
+
+Cannikin's start-up: an even split first, then one with a forced spread (two distinct local batches a
+device give its two lines), then the optimal split of the fitted model. Later fits see more steps and
+change the split only where that gains something.
+
+Every rank knows from the step count alone when a decision is due; rank 0 decides and tells the rest,
+so ranks can never disagree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from staves.errors import InputError
+from staves.steptime import (
+    Communication,
+    Device,
+    Line,
+    StepTimeModel,
+    even_split,
+    fit_communication,
+    fit_line,
+    integer_split,
+)
+from staves.training._environment import WorkerDevice
+from staves.training._sampler import apportion
+from staves.training._timing import StepRecord
+
+Stage = Literal["even", "spread", "optimal", "fixed"]
+
+WARM_UP = 3
+"""Steps left out at the start: connections, buckets and allocators are being set up."""
+PROBE = 10
+"""Steps measured in each of the two probe phases."""
+SETTLE = 1
+"""Steps left out after a change of split."""
+WORTHWHILE = 0.02
+"""A later fit changes the split only for a predicted gain above this."""
+SPREAD = 0.35
+"""Least relative distance of a device's second probe from its first: fits on less are unusable."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How the batch is split from some step on.
+
+    `predicted_seconds` and `even_seconds` are the model's step times of this split and of the even
+    one, known once there is a model.
+    """
+
+    number: int
+    stage: Stage
+    local_batches: tuple[int, ...]
+    micro_steps: int = 1
+    predicted_seconds: float | None = None
+    even_seconds: float | None = None
+
+    @property
+    def batch(self) -> int:
+        """The total batch, in samples."""
+        return sum(self.local_batches)
+
+
+class Planner:
+    """Decide the split of a fixed total batch over the devices of one generation.
+
+    Args:
+        batch: the total batch, in samples.
+        devices: one for each rank.
+        caps: the most samples a device can hold at once, or None; beyond their sum gradients are
+            accumulated over micro-steps.
+        fixed: local batches that the user wants; nothing is decided then.
+
+    Raises:
+        InputError: no split can satisfy the bounds.
+    """
+
+    def __init__(
+        self,
+        batch: int,
+        devices: Sequence[WorkerDevice],
+        caps: Sequence[int | None],
+        fixed: Sequence[int] | Literal["even"] | None = None,
+    ) -> None:
+        self.batch = batch
+        self.devices = tuple(devices)
+        self.caps = tuple(caps)
+        self.model: StepTimeModel | None = None
+        self._plans: dict[int, Plan] = {}
+        if fixed is not None and fixed != "even":
+            check_split(fixed, batch, len(self.devices))
+            self.micro_steps = self.micro_steps_of(fixed)
+            self.plan = Plan(0, "fixed", tuple(fixed), self.micro_steps)
+        else:
+            self.micro_steps = self._micro_steps_needed()
+            even = even_split(self._blank_model(), batch)
+            stage: Stage = "fixed" if fixed == "even" or len(self.devices) == 1 else "even"
+            self.plan = Plan(0, stage, tuple(int(b) for b in even), self.micro_steps)
+        self._plans[0] = self.plan
+        self._due = WARM_UP + PROBE
+
+    def due(self, step: int) -> bool:
+        """Whether a decision is taken before this step; the same answer on every rank."""
+        return self.plan.stage != "fixed" and step >= self._due
+
+    def adopt(self, plan: Plan, step: int, model: StepTimeModel | None) -> bool:
+        """Take over what rank 0 decided before `step`; return whether the split changes."""
+        changed = plan.number != self.plan.number
+        if plan.stage == "spread":
+            self._due = step + SETTLE + PROBE
+        else:
+            self._due = 2 * step  # rarer and rarer: the fits hardly move any more
+        self.plan = self._plans[plan.number] = plan
+        self.model = model
+        return changed
+
+    def micro_steps_of(self, split: Sequence[int]) -> int:
+        """Return the micro-steps that a split needs so that no device holds more than its cap."""
+        pairs = zip(split, self.caps, strict=True)
+        return max([1, *(-(-b // cap) for b, cap in pairs if cap is not None)])
+
+    def decide(self, records: Sequence[Sequence[StepRecord]]) -> tuple[Plan, StepTimeModel | None]:
+        """Return the next plan and the model behind it, from every rank's records."""
+        number = self.plan.number + 1
+        if self.plan.stage == "even":
+            spread = self._spread(records)
+            return Plan(number, "spread", spread, self.micro_steps), None
+        model = self.fit(records)
+        split = integer_split(model, self.batch)
+        even = even_split(model, self.batch)
+        best = Plan(
+            number,
+            "optimal",
+            tuple(int(b) for b in split.local_batches),
+            self.micro_steps,
+            split.step_seconds,
+            model.step_seconds(even),
+        )
+        if self.plan.stage == "optimal":
+            kept = model.step_seconds(np.asarray(self.plan.local_batches))
+            if split.step_seconds > (1 - WORTHWHILE) * kept:
+                return self.plan, model
+        return best, model
+
+    def fit(self, records: Sequence[Sequence[StepRecord]]) -> StepTimeModel:
+        """Fit the step-time model to every rank's records.
+
+        Compute lines are each device's own; the wire times of a step are the least over the ranks
+        (a rank that comes early also waits), and the buckets' ready shares the median over all.
+        """
+        devices = []
+        for rank, (device, own) in enumerate(zip(self.devices, records, strict=True)):
+            samples = [record.samples for record in own]
+            devices.append(
+                Device(
+                    name=f"{rank}:{device.name}",
+                    type=device.type,
+                    forward=_line(samples, [record.forward for record in own]),
+                    backward=_line(samples, [record.backward for record in own]),
+                    min_batch=self._minimum(rank),
+                    max_batch=self._maximum(rank),
+                )
+            )
+        return StepTimeModel(tuple(devices), _communication(records))
+
+    def _spread(self, records: Sequence[Sequence[StepRecord]]) -> tuple[int, ...]:
+        """Return the second probe's split: by speed, and forced away from the first one."""
+        first = np.array(self.plan.local_batches, dtype=float)
+        seconds = np.array(
+            [np.median([r.forward + r.backward for r in own]) for own in records], dtype=float
+        )
+        target = np.maximum(first, 1.0) / np.maximum(seconds, 1e-9)
+        target *= self.batch / target.sum()
+        near = np.flatnonzero(np.abs(target - first) < SPREAD * first)
+        # Devices too near their first probe go up and down in turn, the fastest up.
+        for turn, rank in enumerate(near[np.argsort(seconds[near], kind="stable")]):
+            target[rank] = first[rank] * (1 + SPREAD if turn % 2 == 0 else 1 - SPREAD)
+        weights = np.maximum(1, np.round(1000 * target / target.sum())).astype(int)
+        split = apportion([int(w) for w in weights], self.batch)
+        return _within(split, *self._bounds())
+
+    def _bounds(self) -> tuple[list[int], list[int]]:
+        ranks = range(len(self.devices))
+        return (
+            [self._minimum(r) for r in ranks],
+            [self.batch if (m := self._maximum(r)) is None else m for r in ranks],
+        )
+
+    def _minimum(self, rank: int) -> int:
+        profile = self.devices[rank].profile
+        return 0 if profile is None else profile.min_batch
+
+    def _maximum(self, rank: int) -> int | None:
+        cap = self.caps[rank]
+        return None if cap is None else cap * self.micro_steps
+
+    def _micro_steps_needed(self) -> int:
+        if any(cap is None for cap in self.caps):
+            return 1
+        room = sum(cap for cap in self.caps if cap is not None)
+        return -(-self.batch // room)
+
+    def _blank_model(self) -> StepTimeModel:
+        devices = tuple(
+            Device(
+                name=str(rank),
+                type=device.type,
+                forward=Line(0.0, 1.0),
+                backward=Line(0.0, 1.0),
+                min_batch=self._minimum(rank),
+                max_batch=self._maximum(rank),
+            )
+            for rank, device in enumerate(self.devices)
+        )
+        return StepTimeModel(devices, Communication((1.0,), (0.0,)))
+
+
+def check_split(split: Sequence[int], batch: int, world_size: int) -> None:
+    """Refuse local batches that do not fit the world or do not sum to the total batch."""
+    if len(split) != world_size:
+        raise InputError(
+            f"split: {len(split)} local batches for {world_size} devices",
+            hint="give one for each device, in rank order",
+        )
+    if any(isinstance(b, bool) or not isinstance(b, int) or b < 0 for b in split):
+        raise InputError(f"split: {list(split)} holds something else than sample counts")
+    if sum(split) != batch:
+        raise InputError(f"split: {list(split)} sums to {sum(split)}, the batch is {batch}")
+
+
+def _line(samples: Sequence[int], seconds: Sequence[float]) -> Line:
+    return fit_line(np.asarray(samples, dtype=float), np.asarray(seconds, dtype=float))
+
+
+def _communication(records: Sequence[Sequence[StepRecord]]) -> Communication:
+    """Return the buckets' ready shares and wire times from the steps that all ranks measured."""
+    by_step: list[dict[int, StepRecord]] = [{r.step: r for r in own} for own in records]
+    common = sorted(set.intersection(*(set(own) for own in by_step)))
+    # The bucket layout changes once, after the first step; keep the layout that stayed.
+    buckets = len(by_step[0][common[-1]].wire) if common else 0
+    steps = [s for s in common if all(len(own[s].wire) == buckets for own in by_step)]
+    if not steps or buckets == 0:
+        return Communication((1.0,), (0.0,))
+    wire = np.array([[own[s].wire for own in by_step] for s in steps])
+    shares = np.array(
+        [
+            np.asarray(own[s].ready) / own[s].backward
+            for s in steps
+            for own in by_step
+            if own[s].backward > 0
+        ]
+    )
+    ready = np.maximum.accumulate(np.clip(np.median(shares, axis=0), 0.0, 1.0))
+    ready[-1] = 1.0
+    return Communication(
+        tuple(float(r) for r in ready), tuple(float(s) for s in fit_communication(wire))
+    )
+
+
+def _within(split: Sequence[int], low: Sequence[int], high: Sequence[int]) -> tuple[int, ...]:
+    """Return the split moved inside its bounds, its sum kept."""
+    bounded = [min(max(b, lo), hi) for b, lo, hi in zip(split, low, high, strict=True)]
+    missing = sum(split) - sum(bounded)
+    for rank in range(len(bounded)):
+        room = high[rank] - bounded[rank] if missing > 0 else low[rank] - bounded[rank]
+        moved = min(missing, room) if missing > 0 else max(missing, room)
+        bounded[rank] += moved
+        missing -= moved
+    return tuple(bounded)

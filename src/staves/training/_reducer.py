@@ -1,0 +1,86 @@
+"""The weighted reducer: a communication hook for DistributedDataParallel.
+
+The gradient of the union batch is g = sum_i (b_i / B) g_i, g_i the mean gradient of rank i's b_i
+samples (Cannikin, Middleware '24). So each bucket is scaled by b_i / B in place, no copy, and summed
+over the ranks. Scaling before the sum keeps half-precision sums from overflowing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.futures import Future
+
+from staves.training._pacing import Pacer
+from staves.training._timing import StepTimer
+
+
+class WeightedReducer:
+    """Scale, sum and time the gradient buckets of one process group.
+
+    The hook returns a future of its own, completed from the collective's: a step can then be given
+    up (`abandon`) while a collective that will never end is left behind.
+    """
+
+    def __init__(
+        self,
+        group: dist.ProcessGroup,
+        timer: StepTimer,
+        pacer: Pacer | None,
+        *,
+        elements: int,
+        device: torch.device,
+    ) -> None:
+        self.weight = 1.0
+        self._group, self._timer, self._pacer = group, timer, pacer
+        self._elements = max(1, elements)
+        self._devices = [device] if device.type == "cuda" else None
+        self._ready_elements = 0
+        self._pending: list[Future[torch.Tensor]] = []
+
+    def begin(self) -> None:
+        """A synchronising backward pass starts."""
+        self._ready_elements = 0
+        self._pending.clear()
+
+    def hook(self, state: object, bucket: dist.GradBucket) -> Future[torch.Tensor]:
+        """Reduce one bucket; runs in the autograd thread, so it only scales, stamps and launches."""
+        buffer = bucket.buffer()
+        if self._pacer is not None:
+            self._ready_elements += buffer.numel()
+            last = bucket.is_last()
+            self._pacer.bucket(1.0 if last else self._ready_elements / self._elements)
+        place = self._timer.bucket_ready()
+        if self.weight == 0.0:
+            buffer.zero_()  # 0 x NaN is NaN: a rank without samples must add nothing
+        elif self.weight != 1.0:
+            buffer.mul_(self.weight)
+        work = dist.all_reduce(buffer, group=self._group, async_op=True)
+        assert work is not None
+        future: Future[torch.Tensor] = Future(devices=self._devices)
+        self._pending.append(future)
+
+        def complete(reduced: Future[Any]) -> None:
+            self._timer.bucket_done(place)
+            try:
+                reduced.value()
+            except Exception as error:
+                self._fail(future, error)
+            else:
+                if not future.done():
+                    future.set_result(buffer)
+
+        work.get_future().add_done_callback(complete)
+        return future
+
+    def abandon(self, error: Exception) -> None:
+        """Fail every bucket still under way, so that the backward pass raises at once."""
+        for future in list(self._pending):
+            self._fail(future, error)
+
+    @staticmethod
+    def _fail(future: Future[torch.Tensor], error: Exception) -> None:
+        if not future.done():
+            future.set_exception(error)

@@ -1,0 +1,207 @@
+"""One step on one rank: backward passes, weights, and the moment at which it counts.
+
+A step is whole when the backward pass of its last micro-batch has reduced the gradients; it is
+committed when the loader is asked for what follows. Prepared optimizers and schedules ask here
+whether they may act.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import torch
+
+from staves.errors import TrainingError
+from staves.training._figures import Figures
+from staves.training._loader import Ticket
+from staves.training._model import PreparedModel
+from staves.training._pacing import Pacer
+from staves.training._planner import WARM_UP
+from staves.training._reducer import WeightedReducer
+from staves.training._timing import StepTimer
+
+
+class Stepper:
+    """The step under way (a `StepGate`).
+
+    Args:
+        timer: of the steps.
+        pacer: of an emulated device; None for a real one.
+        figures: where losses are counted.
+        total: sums a number over all ranks, for batches that are weighted otherwise than by samples.
+    """
+
+    def __init__(
+        self,
+        timer: StepTimer,
+        pacer: Pacer | None,
+        figures: Figures,
+        total: Callable[[float], float],
+    ) -> None:
+        self.timer, self.pacer, self.figures = timer, pacer, figures
+        self.model: PreparedModel | None = None
+        self.reducer: WeightedReducer | None = None
+        self.optimizers = 0
+        self._total = total
+        self._ticket: Ticket | None = None
+        self._backward_done = False
+        self._updates = 0
+        self._local_weight = 0.0
+        self._total_weight = 0.0
+        self._weight_unit: float | None = None
+
+    @property
+    def boundary(self) -> bool:
+        """Whether the batch under way is its step's last: the optimizer acts after it."""
+        return self._ticket is not None and self._ticket.last
+
+    def start_clock(self) -> None:
+        """Start timing here, unless the step before ended just now and its end is the start."""
+        if not self.timer.started:
+            self.timer.begin()
+            if self.pacer is not None:
+                self.pacer.begin(time.perf_counter())
+
+    def begin(self, ticket: Ticket) -> None:
+        """The batch of `ticket` is about to be used."""
+        if self._ticket is not None and not self._backward_done:
+            raise _no_backward()
+        self._ticket, self._backward_done = ticket, False
+        if self.model is not None:
+            self.model.synchronise(ticket.last)
+        if ticket.micro == 0:
+            self._local_weight = 0.0
+            if self.reducer is not None:
+                self.reducer.weight = ticket.local_batch / ticket.cut.batch
+
+    def backward(self, loss: torch.Tensor, weight: float | None) -> None:
+        """Run the backward pass of the batch under way (see `Run.backward`)."""
+        ticket = self._ticket
+        if ticket is None:
+            raise TrainingError(
+                "run.backward was called outside of the loop over the prepared loader",
+                hint="for inputs, targets in batches: ... run.backward(loss)",
+            )
+        if self._backward_done:
+            raise TrainingError(
+                "run.backward was called twice for one batch",
+                hint="add the losses and call it once",
+            )
+        if ticket.samples > 0:
+            self.figures.add_loss(loss, ticket.samples)
+        if self.pacer is not None:
+            self.pacer.forward(ticket.samples)
+        scale = self._weigh(ticket, weight)
+        weighted = loss if scale == 1.0 else loss * scale
+        if ticket.last:
+            self._last_backward(weighted)
+        elif ticket.samples > 0:  # a stand-in's gradient is wanted nowhere
+            weighted.backward()  # type: ignore[no-untyped-call]
+        if self.pacer is not None and (not ticket.last or self.reducer is None):
+            self.pacer.backward()
+        if ticket.last:
+            self._end_clock()
+            if self.reducer is None and weight is not None:
+                self._rescale_gradients()
+        self._backward_done = True
+
+    def may_step(self) -> bool:
+        """Whether the step under way is whole."""
+        if self._ticket is not None and not self._backward_done:
+            raise _no_backward()
+        return self.boundary
+
+    def may_schedule(self) -> bool:
+        """Whether the step under way is whole, or none is under way."""
+        return self._ticket is None or self._ticket.last
+
+    def stepping(self) -> None:
+        """An optimizer is about to update parameters."""
+
+    def stepped(self) -> None:
+        """An optimizer has updated parameters."""
+        self._updates += 1
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing is under way that the script has still to finish."""
+        ticket = self._ticket
+        if ticket is None:
+            return True
+        return ticket.last and self._backward_done and (not self.optimizers or self._updates > 0)
+
+    def take(self) -> Ticket | None:
+        """Return the ticket of a step that is over, to be committed now; None while none is.
+
+        Raises:
+            TrainingError: the script left out the backward pass or the update.
+        """
+        ticket = self._ticket
+        if ticket is None:
+            return None
+        if not self._backward_done:
+            raise _no_backward()
+        if not ticket.last:
+            return None
+        if self.optimizers and self._updates == 0:
+            raise TrainingError(
+                "optimizer.step() was not called after run.backward(loss)",
+                hint="step the optimizer that run.prepare returned, once for every batch",
+            )
+        self._ticket, self._updates = None, 0
+        return ticket
+
+    def drop(self) -> None:
+        """Forget a step that was begun and will not be finished."""
+        self._ticket, self._updates = None, 0
+
+    def _last_backward(self, loss: torch.Tensor) -> None:
+        self.timer.backward()
+        if self.reducer is not None:
+            self.reducer.begin()
+        loss.backward()  # type: ignore[no-untyped-call]
+
+    def _end_clock(self) -> None:
+        self.timer.end()
+        if self.pacer is not None:
+            self.pacer.end(counted=self.figures.steps >= WARM_UP)
+            self.pacer.begin(time.perf_counter())
+
+    def _weigh(self, ticket: Ticket, weight: float | None) -> float:
+        """Return the factor of this batch's loss, and set the reducer's.
+
+        By samples: b_ij / b_i here and b_i / B in the bucket. By a weight w of the user's: w / unit
+        here and unit / W in the bucket, W summed over all micro-batches of all ranks. The unit only
+        keeps the sizes of gradients usual; it is the same on all ranks.
+        """
+        if weight is None:
+            return ticket.samples / ticket.local_batch if ticket.samples else 1.0
+        if self._weight_unit is None:
+            self._weight_unit = float(ticket.cut.batch)
+        weight = float(weight) if ticket.samples > 0 else 0.0
+        self._local_weight += weight
+        if ticket.last:
+            self._total_weight = self._total(self._local_weight)
+            if not self._total_weight > 0:
+                raise TrainingError("run.backward: the weights of the whole batch sum to 0")
+            if self.reducer is not None:
+                alone = self._local_weight == 0.0
+                self.reducer.weight = 0.0 if alone else self._weight_unit / self._total_weight
+        return weight / self._weight_unit
+
+    def _rescale_gradients(self) -> None:
+        """Finish a weighted step where no reducer does it: one process, no group."""
+        assert self._weight_unit is not None
+        factor = self._weight_unit / self._total_weight
+        if self.model is not None and factor != 1.0:
+            for parameter in self.model.module.parameters():
+                if parameter.grad is not None:
+                    parameter.grad.mul_(factor)
+
+
+def _no_backward() -> TrainingError:
+    return TrainingError(
+        "a batch was used without run.backward(loss)",
+        hint="call run.backward(loss) for every batch, instead of loss.backward()",
+    )
