@@ -159,11 +159,8 @@ class RunView:
             source = figures["even_step_source"]
             line += f"; even split {_ms(even)} ({source}): {even / step['p50']:.2f} x faster"
         if figures.get("void"):
-            missed = figures["deadlines"]
-            line += (
-                f"  [VOID: {missed['missed']} of {missed['device_steps']} emulated device steps were"
-                " late; this machine is too busy for these figures]"
-            )
+            late, of = figures["deadlines"]["missed"], figures["deadlines"]["device_steps"]
+            line += f"  [VOID: {late} of {of} emulated device steps were late; the machine is busy]"
         self.say(line)
 
 

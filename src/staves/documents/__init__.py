@@ -4,7 +4,7 @@ Everything that people write by hand comes in through `read`; past this room the
 finite and in SI units.
 """
 
-from staves.documents._read import Document, Items, parse, read
+from staves.documents._read import Document, Items, parse, read, read_text
 from staves.documents._suggest import suggestion
 from staves.documents._units import BitsPerSecond, Bytes, Seconds
 
@@ -16,5 +16,6 @@ __all__ = [
     "Seconds",
     "parse",
     "read",
+    "read_text",
     "suggestion",
 ]

@@ -40,9 +40,15 @@ def read(path: Path | str, model: type[M]) -> M:
         InputError: the file is absent, unreadable, malformed or does not fit the model. One line:
             file, path of the field, what is wrong; and a hint.
     """
+    text = read_text(path)
+    return parse(text, model, source=str(path), json_only=Path(path).suffix.lower() == ".json")
+
+
+def read_text(path: Path | str) -> str:
+    """Return the text of the file at `path`. Raises InputError as `read` does."""
     path = Path(path)
     try:
-        text = path.read_text(encoding="utf-8-sig")  # some editors put a byte-order mark
+        return path.read_text(encoding="utf-8-sig")  # some editors put a byte-order mark
     except FileNotFoundError:
         raise InputError(f"{path}: no such file", hint="check the path") from None
     except IsADirectoryError:
@@ -53,7 +59,6 @@ def read(path: Path | str, model: type[M]) -> M:
         ) from None
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}") from None
-    return parse(text, model, source=str(path), json_only=path.suffix.lower() == ".json")
 
 
 def parse(text: str, model: type[M], *, source: str, json_only: bool = False) -> M:

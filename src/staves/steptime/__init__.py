@@ -3,6 +3,8 @@
 Stands alone: any trainer or scheduler can call it. numpy and scipy, no torch.
 """
 
+from staves.steptime._file import parse_model, read_model, to_document
+from staves.steptime._fit import combine, fit_communication, fit_line
 from staves.steptime._model import Bottleneck, Communication, Device, Line, StepTimeModel
 from staves.steptime._split import (
     FractionalSplit,
@@ -11,6 +13,7 @@ from staves.steptime._split import (
     integer_split,
     optimal_split,
 )
+from staves.steptime._sweep import Sweep, Tangent, integer_step_seconds
 
 __all__ = [
     "Bottleneck",
@@ -20,7 +23,16 @@ __all__ = [
     "Line",
     "Split",
     "StepTimeModel",
+    "Sweep",
+    "Tangent",
+    "combine",
     "even_split",
+    "fit_communication",
+    "fit_line",
     "integer_split",
+    "integer_step_seconds",
     "optimal_split",
+    "parse_model",
+    "read_model",
+    "to_document",
 ]

@@ -62,10 +62,14 @@ def optimal_split(model: StepTimeModel, batch: float) -> FractionalSplit:
             max_batch.
     """
     lines = model.lines
-    _check_batch(lines, batch)
+    check_batch(lines, batch)
     caps = np.minimum(lines.caps, np.maximum(lines.minimums, math.ceil(batch)))
     local = _fractional(WaterFilling(lines, lines.minimums, caps), batch)
-    seconds = np.where(local > 0, lines.formula(local), least_seconds(lines))
+    seconds = lines.formula(local)
+    if lines.has_idle:  # next to nothing may cost less than nothing, where a sample has room
+        seconds = np.where(
+            lines.caps > 0, np.fmin(seconds, lines.seconds(local)), lines.seconds(local)
+        )
     return FractionalSplit(float(batch), tuple(local.tolist()), float(seconds.max()))
 
 
@@ -82,13 +86,12 @@ def integer_split(model: StepTimeModel, batch: int, *, allow_leave_out: bool = F
         InputError: `batch` is not a positive whole number, or no split holds it.
     """
     lines = model.lines
+    check_whole(batch)
     if allow_leave_out:
-        _check_whole(batch)
         local, out = subset_split(lines, batch)
         left_out = tuple(np.flatnonzero(out).tolist())
     else:
-        _check_whole(batch)
-        _check_batch(lines, batch)
+        check_batch(lines, batch)
         local, left_out = _all_devices(lines, batch), ()
     local_batches = tuple(local.tolist())
     return Split(batch, local_batches, model.step_seconds(local, left_out), left_out)
@@ -101,20 +104,10 @@ def even_split(model: StepTimeModel, batch: int) -> Split:
         InputError: as `integer_split`.
     """
     lines = model.lines
-    _check_whole(batch)
-    _check_batch(lines, batch)
+    check_whole(batch)
+    check_batch(lines, batch)
     local = even_batches(batch, lines.minimums, lines.caps)
     return Split(batch, tuple(local.tolist()), model.step_seconds(local))
-
-
-def least_seconds(lines: Lines) -> Array:
-    """Return the least time that each device, as long as it takes part, may need; shape (n,)."""
-    least = lines.formula(lines.minimums)
-    if lines.has_idle:
-        resting = np.where(lines.minimums == 0, lines.idle_seconds, np.nan)
-        # A device with no room for a sample can only rest.
-        least = np.where((lines.caps == 0) & ~np.isnan(resting), resting, np.fmin(least, resting))
-    return least
 
 
 def costly_rests(lines: Lines) -> NDArray[np.bool_]:
@@ -165,14 +158,16 @@ def _fractional(filling: WaterFilling, batch: float) -> Array:
     return np.clip(local, minimums, filling.caps)
 
 
-def _check_whole(batch: int) -> None:
+def check_whole(batch: int) -> None:
+    """Refuse what is not a positive whole number that floats hold exactly."""
     if isinstance(batch, bool) or not isinstance(batch, (int, np.integer)):
         raise InputError(f"batch {batch!r} is not a whole number")
-    if batch > LARGEST_BATCH:
-        raise InputError(f"batch {batch} is above {LARGEST_BATCH}")
+    if not 1 <= batch <= LARGEST_BATCH:
+        raise InputError(f"batch must be from 1 to 2^53, but is {batch}")
 
 
-def _check_batch(lines: Lines, batch: float) -> None:
+def check_batch(lines: Lines, batch: float) -> None:
+    """Refuse a batch that the devices together cannot hold."""
     if not (batch > 0 and math.isfinite(batch)):
         raise InputError(f"batch must be positive and finite, but is {batch}")
     if batch > lines.caps.sum():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +39,19 @@ def integer_step_seconds(
     return seconds
 
 
+@dataclass(frozen=True)
+class Tangent:
+    """A lower bound of the step time: T(batch) >= seconds + slope (batch - the batch asked for).
+
+    It holds beyond that batch up to any batch with as many `active` devices, and without the slope
+    for all: in between no device switches on, and so the fractional optimum is convex.
+    """
+
+    seconds: float
+    slope: float
+    active: int
+
+
 class Sweep:
     """A model, asked for the step times of ranges of batches; shared by the searches over them."""
 
@@ -50,11 +64,6 @@ class Sweep:
         self._costly = np.zeros(0)
         if not allow_leave_out:
             self._floor, self._costly = _floor(lines)
-
-    @property
-    def convex(self) -> bool:
-        """Whether `bound` is a convex function of the batch: no device switches on late."""
-        return not self.allow_leave_out and not self._lines.has_idle
 
     @property
     def lowest(self) -> int:
@@ -101,14 +110,26 @@ class Sweep:
             return math.inf
         return self.model.step_seconds(local, tuple(np.flatnonzero(out).tolist()))
 
-    def bound(self, batch: int) -> float:
-        """Return a lower bound of T for all batches from `batch` on, in seconds."""
-        caps = np.minimum(self._lines.caps, np.maximum(self._minimums, batch))
+    def tangent(self, batch: int, highest: int) -> Tangent:
+        """Return a lower bound of T that touches the fractional optimum at `batch`.
+
+        Args:
+            batch: samples, from `lowest`.
+            highest: the largest batch of interest.
+        """
+        caps = np.minimum(self._lines.caps, np.maximum(self._minimums, highest))
         filling = WaterFilling(self._lines, self._minimums, caps)
         if batch <= self._minimums.sum():
-            return max(0.0, self._floor)
-        level, _ = filling.level(batch)
-        return max(level, self._floor)
+            return Tangent(
+                max(0.0, self._floor), 0.0, int((filling.switch_on <= self._floor).sum())
+            )
+        level, jumps = filling.level(batch)
+        active = int((filling.switch_on <= level).sum())
+        if level <= self._floor or jumps:
+            return Tangent(max(level, self._floor), 0.0, active)
+        inverse, slope = self._lines.inverse_and_slope(level)
+        steepness = float(slope[(filling.switch_on <= level) & (inverse < caps)].sum())
+        return Tangent(level, 1 / steepness if steepness > 0 else 0.0, active)
 
     def _minimums_fit(
         self, batches: NDArray[np.int64], seconds: NDArray[np.float64]

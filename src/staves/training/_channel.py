@@ -1,7 +1,7 @@
 """The line to the supervisor: JSON messages, one a line, over an inherited socket.
 
-A worker says what it does (progress, figures, metrics); in a job without a supervisor nothing is said
-and nothing breaks. The socket's end is the supervisor's death.
+A worker says what it does (progress, figures, metrics); in a job without a supervisor nothing is
+said and nothing breaks. The socket's end is the supervisor's death.
 """
 
 from __future__ import annotations

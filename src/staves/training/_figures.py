@@ -79,7 +79,8 @@ class Figures:
         return {"p50": float(p50), "p95": float(p95)}
 
     def deadlines(self) -> dict[str, Any] | None:
-        """Return the emulated device's steps and how many missed a deadline; None for a real one."""
+        """Return the emulated device's steps and how many missed a deadline; None for a real
+        one."""
         if self._pacer is None:
             return None
         return {"steps": self._pacer.steps, "missed": self._pacer.missed}

@@ -1,11 +1,11 @@
 """What the run decides: which local batches, from what was measured. Pure: no torch, no clock.
 
-Cannikin's start-up: an even split first, then one with a forced spread (two distinct local batches a
-device give its two lines), then the optimal split of the fitted model. Later fits see more steps and
-change the split only where that gains something.
+Cannikin's start-up: an even split first, then one with a forced spread (two distinct local batches
+a device give its two lines), then the optimal split of the fitted model. Later fits see more steps
+and change the split only where that gains something.
 
-Every rank knows from the step count alone when a decision is due; rank 0 decides and tells the rest,
-so ranks can never disagree.
+Every rank knows from the step count alone when a decision is due; rank 0 decides and tells the
+rest, so ranks can never disagree.
 """
 
 from __future__ import annotations

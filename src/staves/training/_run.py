@@ -1,7 +1,7 @@
 """The training run: what `staves.init` returns, and the four changed lines of a script.
 
-Every rank runs the same script. All decisions and all collectives of ours happen in one place, where
-the loader is asked for the next batch: a step boundary, which every rank passes alike.
+Every rank runs the same script. All decisions and all collectives of ours happen in one place,
+where the loader is asked for the next batch: a step boundary, which every rank passes alike.
 """
 
 from __future__ import annotations
@@ -299,8 +299,10 @@ class Run:
             gathered = self._groups.gather(everyone[0], self.world_size, self.rank)
             everyone = self._groups.broadcast(gathered)
         fixed: Sequence[int] | Literal["even"] | None = None
-        if split != "auto":
-            fixed = "even" if split == "even" or callable(split) else split  # type: ignore[assignment]
+        if split == "even" or callable(split):
+            fixed = "even"
+        elif not isinstance(split, str):
+            fixed = split
         return Planner(batch, [d for d, _ in everyone], [cap for _, cap in everyone], fixed)
 
     def _total(self, value: float) -> float:

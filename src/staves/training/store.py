@@ -1,8 +1,8 @@
 """The rendezvous store as a process of its own: `python -m staves.training.store --fd N`.
 
 It lives outside the ranks, as a child of the supervisor, so that no rank's death takes the
-rendezvous away. The supervisor opens the listening socket (so the port is known, and held, before this process
-has even started) and this process serves it until it is ended.
+rendezvous away. The supervisor opens the listening socket (so the port is known, and held, before
+this process has even started) and this process serves it until it is ended.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import signal
 import socket
 from datetime import timedelta
 
-import torch.distributed as dist
+from torch._C._distributed_c10d import TCPStore
 
 
 def serve(descriptor: int) -> None:
@@ -20,7 +20,7 @@ def serve(descriptor: int) -> None:
     listener = socket.socket(fileno=descriptor)
     host, port = listener.getsockname()[:2]
     # The store owns the descriptor from here on; `detach` keeps Python from closing it as well.
-    store = dist.TCPStore(
+    store = TCPStore(
         host,
         port,
         is_master=True,
