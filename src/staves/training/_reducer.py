@@ -37,7 +37,9 @@ class WeightedReducer:
         self.weight = 1.0
         self._group, self._timer, self._pacer = group, timer, pacer
         self._elements = max(1, elements)
-        self._devices = [device.index] if device.type == "cuda" else None
+        self._devices: list[int | str | torch.device] | None = (
+            [device] if device.type == "cuda" else None
+        )
         self._ready_elements = 0
         self._pending: list[Future[torch.Tensor]] = []
 
