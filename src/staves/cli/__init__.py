@@ -15,6 +15,7 @@ import typer
 
 import staves
 from staves.cli._plan import plan
+from staves.cli._run import SETTINGS, run
 from staves.errors import StavesError
 
 app = typer.Typer(
@@ -42,6 +43,7 @@ def _root(
 
 
 app.command()(plan)
+app.command(context_settings=SETTINGS)(run)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -11,10 +11,11 @@ from staves.hardware._file import cluster_schema, parse_cluster, read_cluster, t
 from staves.hardware._gpu_names import device_type_from_name
 from staves.hardware._known import KNOWN_TYPES, known_type
 from staves.hardware._machine import this_machine, visible_gpus
-from staves.hardware._types import DeviceProfile, DeviceType, Pace
+from staves.hardware._types import MISSES_ALLOWED, DeviceProfile, DeviceType, Pace
 
 __all__ = [
     "KNOWN_TYPES",
+    "MISSES_ALLOWED",
     "Allocation",
     "Cluster",
     "Configuration",

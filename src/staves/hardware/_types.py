@@ -10,6 +10,10 @@ from typing import Any
 
 from staves.errors import InputError
 
+MISSES_ALLOWED = 0.02
+"""The share of an emulated device's steps that may miss a declared deadline: real work that is late
+cannot be paced, and a figure with more misses is void."""
+
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 

@@ -6,13 +6,12 @@ each rank's samples, learns the devices' speeds, and splits each batch optimally
 
 from staves.training._batch import Adaptive
 from staves.training._init import init
-from staves.training._pacing import MISSES_ALLOWED, Pacer
+from staves.training._pacing import Pacer
 from staves.training._planner import Plan
 from staves.training._run import Run, Split
 from staves.training._sampler import Cut, GlobalCursor, apportion, permutation
 
 __all__ = [
-    "MISSES_ALLOWED",
     "Adaptive",
     "Cut",
     "GlobalCursor",

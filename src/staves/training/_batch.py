@@ -11,8 +11,8 @@ from staves.errors import InputError
 class Adaptive:
     """A total batch that may grow with the gradient noise, from `reference` up to `max` samples.
 
-    The reference batch is the one the learning rate was chosen for. It is the unit of progress, too:
-    `len(loader)` counts reference batches.
+    The reference batch is the one the learning rate was chosen for. It is the unit of progress,
+    too: `len(loader)` counts reference batches.
 
     Raises:
         InputError: `reference` is not a positive integer, or `max` is below it.

@@ -1,7 +1,7 @@
 """The line to the supervisor: JSON messages, one a line, over an inherited socket.
 
-A worker says what it does (progress, figures, metrics); in a job without a supervisor nothing is said
-and nothing breaks. The socket's end is the supervisor's death.
+A worker says what it does (progress, figures, metrics); in a job without a supervisor nothing is
+said and nothing breaks. The socket's end is the supervisor's death.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ class Channel:
         if not descriptor:
             return cls(None)
         try:
-            os.set_inheritable(int(descriptor), False)  # loader workers and user processes need none
+            os.set_inheritable(
+                int(descriptor), False
+            )  # loader workers and user processes need none
             return cls(socket.socket(fileno=int(descriptor)))
         except (OSError, ValueError):  # a process that only copied our environment
             return cls(None)

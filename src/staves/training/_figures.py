@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from staves.training._pacing import MISSES_ALLOWED, Pacer
+from staves.training._pacing import Pacer
 from staves.training._planner import Plan
 from staves.training._timing import StepRecord
 
@@ -79,7 +79,8 @@ class Figures:
         return {"p50": float(p50), "p95": float(p95)}
 
     def deadlines(self) -> dict[str, Any] | None:
-        """Return the emulated device's steps and how many missed a deadline; None for a real one."""
+        """Return the emulated device's steps and how many missed a deadline; None for a real
+        one."""
         if self._pacer is None:
             return None
         return {"steps": self._pacer.steps, "missed": self._pacer.missed}
@@ -104,8 +105,3 @@ class Figures:
             "loss": {"first": self.first_epoch_loss, "last": self.epoch_loss},
             "deadlines": deadlines,
         }
-
-
-def void(missed: int, steps: int) -> bool:
-    """Whether so many steps missed a deadline that a figure counts for nothing."""
-    return steps > 0 and missed > MISSES_ALLOWED * steps

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import PrefixStore, TCPStore
 
 from staves.training._environment import Environment
 
@@ -52,10 +53,10 @@ def form(environment: Environment, device: torch.device) -> Groups | None:
             dist.init_process_group(backend, timeout=TIMEOUT)
         else:
             host, port = environment.store
-            store = dist.TCPStore(host, port, is_master=False, timeout=TIMEOUT)
+            store = TCPStore(host, port, is_master=False, timeout=TIMEOUT)
             dist.init_process_group(
                 backend,
-                store=dist.PrefixStore(f"generation-{environment.generation}", store),
+                store=PrefixStore(f"generation-{environment.generation}", store),
                 rank=environment.rank,
                 world_size=environment.world_size,
                 timeout=TIMEOUT,

@@ -1,8 +1,8 @@
 """The prepared data loader: each rank's share of each step's batch, by tickets.
 
-A ticket says which samples of which step a rank loads. Tickets are issued ahead of the training loop
-when loader workers prefetch; where the plan changes, those not yet used are dropped and issued again
-from the committed cursor. Loader workers live on through changes of plan and of epoch.
+A ticket says which samples of which step a rank loads. Tickets are issued ahead of the training
+loop when loader workers prefetch; where the plan changes, those not yet used are dropped and issued
+again from the committed cursor. Loader workers live on through changes of plan and of epoch.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _OURS = {
 class Ticket:
     """One micro-batch of one rank: samples [start, stop) of the epoch's permutation.
 
-    A ticket without samples still loads some (`stand_in`), so that user code has something to run on
-    a rank that only takes part; they weigh nothing.
+    A ticket without samples still loads some (`stand_in`), so that user code has something to run
+    on a rank that only takes part; they weigh nothing.
     """
 
     plan: int
@@ -120,7 +120,8 @@ class Loader:
         )
 
     def __len__(self) -> int:
-        """Return the steps of an epoch at the reference batch; constant, so schedules may use it."""
+        """Return the steps of an epoch at the reference batch; constant, so schedules may use
+        it."""
         return self.cursor.batches_per_epoch(self._reference_batch)
 
     def stand_in_samples(self, count: int) -> None:

@@ -1,4 +1,5 @@
-"""The prepared model: the user's module, reduced by DistributedDataParallel behind a stable face."""
+"""The prepared model: the user's module, reduced by DistributedDataParallel behind a stable
+face."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ class PreparedModel(nn.Module):
     def distribute(
         self, group: dist.ProcessGroup, reducer: WeightedReducer, options: dict[str, Any]
     ) -> None:
-        """Reduce the gradients over `group` from now on; parameters are sent out from its rank 0."""
+        """Reduce the gradients over `group` from now on; parameters are sent out from its rank
+        0."""
         ddp = DistributedDataParallel(
             self.module, process_group=group, gradient_as_bucket_view=True, **options
         )

@@ -50,7 +50,7 @@ class PreparedOptimizer(Optimizer):
         """The defaults of the user's optimizer."""
         return self.optimizer.defaults
 
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update the parameters if the step is whole; otherwise do nothing.
 
         Raises:
@@ -121,4 +121,3 @@ class PreparedSchedule:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__dict__["schedule"], name)
-

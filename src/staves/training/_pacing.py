@@ -6,7 +6,7 @@ gradient bucket is due (the backward time spread over the buckets by their bytes
 collectives and membership stay real; only compute *durations* are declared.
 
 Real work that is late cannot be paced: that is a missed deadline. Figures with more than
-`MISSES_ALLOWED` of their steps missed are void.
+`staves.hardware.MISSES_ALLOWED` of their steps missed are void.
 """
 
 from __future__ import annotations
@@ -14,9 +14,6 @@ from __future__ import annotations
 import time
 
 from staves.hardware import DeviceProfile
-
-MISSES_ALLOWED = 0.02
-"""The share of steps with a missed deadline above which a figure counts for nothing."""
 
 
 class Pacer:

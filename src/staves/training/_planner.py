@@ -1,11 +1,11 @@
 """What the run decides: which local batches, from what was measured. Pure: no torch, no clock.
 
-Cannikin's start-up: an even split first, then one with a forced spread (two distinct local batches a
-device give its two lines), then the optimal split of the fitted model. Later fits see more steps and
-change the split only where that gains something.
+Cannikin's start-up: an even split first, then one with a forced spread (two distinct local batches
+a device give its two lines), then the optimal split of the fitted model. Later fits see more steps
+and change the split only where that gains something.
 
-Every rank knows from the step count alone when a decision is due; rank 0 decides and tells the rest,
-so ranks can never disagree.
+Every rank knows from the step count alone when a decision is due; rank 0 decides and tells the
+rest, so ranks can never disagree.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Planner:
             self.micro_steps = self._micro_steps_needed()
             even = even_split(self._blank_model(), batch)
             stage: Stage = "fixed" if fixed == "even" or len(self.devices) == 1 else "even"
-            self.plan = Plan(0, stage, tuple(int(b) for b in even), self.micro_steps)
+            self.plan = Plan(0, stage, even.local_batches, self.micro_steps)
         self._plans[0] = self.plan
         self._due = WARM_UP + PROBE
 
@@ -132,17 +132,17 @@ class Planner:
             return Plan(number, "spread", spread, self.micro_steps), None
         model = self.fit(records)
         split = integer_split(model, self.batch)
-        even = even_split(model, self.batch)
+        jitter = _jitter(model, records)
         best = Plan(
             number,
             "optimal",
-            tuple(int(b) for b in split.local_batches),
+            split.local_batches,
             self.micro_steps,
-            split.step_seconds,
-            model.step_seconds(even),
+            jitter * split.step_seconds,
+            jitter * even_split(model, self.batch).step_seconds,
         )
         if self.plan.stage == "optimal":
-            kept = model.step_seconds(np.asarray(self.plan.local_batches))
+            kept = model.step_seconds(self.plan.local_batches)
             if split.step_seconds > (1 - WORTHWHILE) * kept:
                 return self.plan, model
         return best, model
@@ -260,6 +260,24 @@ def _communication(records: Sequence[Sequence[StepRecord]]) -> Communication:
     return Communication(
         tuple(float(r) for r in ready), tuple(float(s) for s in fit_communication(wire))
     )
+
+
+def _jitter(model: StepTimeModel, records: Sequence[Sequence[StepRecord]]) -> float:
+    """Return how much longer steps take than the model says: the median ratio over measured steps.
+
+    The model is one of typical times, and a step waits for the latest of n devices: where each
+    varies, the mean of the largest lies above the largest of the means.
+    """
+    by_step: list[dict[int, StepRecord]] = [{r.step: r for r in own} for own in records]
+    modelled: dict[tuple[int, ...], float] = {}
+    ratios = []
+    for step in set.intersection(*(set(own) for own in by_step)):
+        split = tuple(own[step].samples for own in by_step)
+        if split not in modelled:
+            modelled[split] = model.step_seconds(split)
+        measured = np.mean([own[step].step_seconds for own in by_step])
+        ratios.append(measured / modelled[split])
+    return float(np.median(ratios)) if ratios else 1.0
 
 
 def _within(split: Sequence[int], low: Sequence[int], high: Sequence[int]) -> tuple[int, ...]:

@@ -1,16 +1,17 @@
 """The weighted reducer: a communication hook for DistributedDataParallel.
 
 The gradient of the union batch is g = sum_i (b_i / B) g_i, g_i the mean gradient of rank i's b_i
-samples (Cannikin, Middleware '24). So each bucket is scaled by b_i / B in place, no copy, and summed
-over the ranks. Scaling before the sum keeps half-precision sums from overflowing.
+samples (Cannikin, Middleware '24). So each bucket is scaled by b_i / B in place, no copy, and
+summed over the ranks. Scaling before the sum keeps half-precision sums from overflowing.
 """
 
-from __future__ import annotations
-
+# No `from __future__ import annotations`: torch wants the hook's annotations as objects, not as
+# text.
 from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import GradBucket
 from torch.futures import Future
 
 from staves.training._pacing import Pacer
@@ -36,7 +37,9 @@ class WeightedReducer:
         self.weight = 1.0
         self._group, self._timer, self._pacer = group, timer, pacer
         self._elements = max(1, elements)
-        self._devices = [device] if device.type == "cuda" else None
+        self._devices: list[int | str | torch.device] | None = (
+            [device] if device.type == "cuda" else None
+        )
         self._ready_elements = 0
         self._pending: list[Future[torch.Tensor]] = []
 
@@ -45,8 +48,9 @@ class WeightedReducer:
         self._ready_elements = 0
         self._pending.clear()
 
-    def hook(self, state: object, bucket: dist.GradBucket) -> Future[torch.Tensor]:
-        """Reduce one bucket; runs in the autograd thread, so it only scales, stamps and launches."""
+    def hook(self, state: object, bucket: GradBucket) -> Future[torch.Tensor]:
+        """Reduce one bucket; runs in the autograd thread, so it only scales, stamps and
+        launches."""
         buffer = bucket.buffer()
         if self._pacer is not None:
             self._ready_elements += buffer.numel()
@@ -83,4 +87,4 @@ class WeightedReducer:
     @staticmethod
     def _fail(future: Future[torch.Tensor], error: Exception) -> None:
         if not future.done():
-            future.set_exception(error)
+            future.set_exception(error)  # type: ignore[arg-type]  # torch's own stub is wrong

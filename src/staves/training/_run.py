@@ -1,7 +1,7 @@
 """The training run: what `staves.init` returns, and the four changed lines of a script.
 
-Every rank runs the same script. All decisions and all collectives of ours happen in one place, where
-the loader is asked for the next batch: a step boundary, which every rank passes alike.
+Every rank runs the same script. All decisions and all collectives of ours happen in one place,
+where the loader is asked for the next batch: a step boundary, which every rank passes alike.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from staves.training._optimizer import PreparedOptimizer, PreparedSchedule
 from staves.training._pacing import Pacer
 from staves.training._planner import SETTLE, WARM_UP, Plan, Planner, check_split
 from staves.training._reducer import WeightedReducer
+from staves.training._refusal import report_input_errors
 from staves.training._step import Stepper
 from staves.training._timing import CudaClock, HostClock, StepRecord, StepTimer
 
@@ -59,6 +60,7 @@ class Run:
         self._reference_batch = reference_batch
         self._channel = channel
         self._groups: Groups | None = form(environment, device)
+        report_input_errors(channel)  # forming a group puts another hook before ours
         profile = environment.device.profile
         self._pacer = None if profile is None else Pacer(profile)
         clock = CudaClock() if device.type == "cuda" else HostClock()
@@ -297,8 +299,10 @@ class Run:
             gathered = self._groups.gather(everyone[0], self.world_size, self.rank)
             everyone = self._groups.broadcast(gathered)
         fixed: Sequence[int] | Literal["even"] | None = None
-        if split != "auto":
-            fixed = "even" if split == "even" or callable(split) else split  # type: ignore[assignment]
+        if split == "even" or callable(split):
+            fixed = "even"
+        elif not isinstance(split, str):
+            fixed = split
         return Planner(batch, [d for d, _ in everyone], [cap for _, cap in everyone], fixed)
 
     def _total(self, value: float) -> float:

@@ -1,9 +1,9 @@
 """The global-cursor sampler: every sample once an epoch, in one order, whatever the split.
 
-One permutation for each (seed, epoch); one cursor for the whole job. A step takes the next B indices,
-and rank i the slice that the prefix sums of the local batches give it. Neither the number of ranks
-nor their split enters the state, so both may change at any step. The cursor moves when a step is
-committed, never before: a step that is voided is cut again from the same place.
+One permutation for each (seed, epoch); one cursor for the whole job. A step takes the next B
+indices, and rank i the slice that the prefix sums of the local batches give it. Neither the number
+of ranks nor their split enters the state, so both may change at any step. The cursor moves when a
+step is committed, never before: a step that is voided is cut again from the same place.
 
 Pure: numpy only, no torch, no clock.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,7 +74,7 @@ class Cut:
         """Return `rank`'s [start, stop) for each of its micro-batches; some may be empty."""
         start, stop = self.bounds(rank)
         edges = [start + (stop - start) * m // micro_steps for m in range(micro_steps + 1)]
-        return list(zip(edges[:-1], edges[1:], strict=True))
+        return list(pairwise(edges))
 
 
 class GlobalCursor:
@@ -97,7 +98,8 @@ class GlobalCursor:
         self._order: tuple[int, NDArray[np.int64]] | None = None
 
     def cut(self, local_batches: Sequence[int], *, epoch: int, start: int) -> Cut | None:
-        """Return the step that starts there, with the full or the last short batch; None at the end."""
+        """Return the step that starts there, with the full or the last short batch; None at the
+        end."""
         left = self.length - start
         batch = sum(local_batches)
         if left <= 0 or (left < batch and self.drop_last):

@@ -29,7 +29,8 @@ class Stepper:
         timer: of the steps.
         pacer: of an emulated device; None for a real one.
         figures: where losses are counted.
-        total: sums a number over all ranks, for batches that are weighted otherwise than by samples.
+        total: sums a number over all ranks, for batches that are weighted otherwise than by
+        samples.
     """
 
     def __init__(

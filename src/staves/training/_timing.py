@@ -3,8 +3,8 @@
 A step lasts from the end of one synchronisation to the end of the next, so its forward part holds
 the optimizer update and the data loading too (cannikin.md's a_i: data, forward and update).
 
-Never a device synchronisation in the hook: on CUDA the marks are events, read when the next step has
-begun; on the CPU they are clock readings.
+Never a device synchronisation in the hook: on CUDA the marks are events, read when the next step
+has begun; on the CPU they are clock readings.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class CudaClock:
 
     def now(self) -> torch.cuda.Event:
         """Record an event on the current stream."""
-        event = torch.cuda.Event(enable_timing=True)
+        event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
         event.record()
         return event
 
@@ -53,7 +53,7 @@ class CudaClock:
         """Return the device seconds between two events; None while either is still to come."""
         assert isinstance(first, torch.cuda.Event)
         assert isinstance(second, torch.cuda.Event)
-        if not (first.query() and second.query()):
+        if not (first.query() and second.query()):  # type: ignore[no-untyped-call]
             return None
         return float(first.elapsed_time(second)) / 1e3
 
@@ -62,9 +62,9 @@ class CudaClock:
 class StepRecord:
     """One rank's measurements of one step.
 
-    `forward` runs from the step's start to the start of its last backward pass, `backward` from there
-    to the last bucket's readiness; `ready[j]` is when bucket j was ready, counted from the start of
-    the backward pass; `wire[j]` is how long this rank saw bucket j under way. Seconds.
+    `forward` runs from the step's start to the start of its last backward pass, `backward` from
+    there to the last bucket's readiness; `ready[j]` is when bucket j was ready, counted from the
+    start of the backward pass; `wire[j]` is how long this rank saw bucket j under way. Seconds.
     """
 
     step: int

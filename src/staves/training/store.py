@@ -1,8 +1,8 @@
 """The rendezvous store as a process of its own: `python -m staves.training.store --fd N`.
 
-It lives outside the ranks, as a child of the supervisor, so that no rank's death takes the rendezvous
-away. The supervisor opens the listening socket (so the port is known, and held, before this process
-has even started) and this process serves it until it is ended.
+It lives outside the ranks, as a child of the supervisor, so that no rank's death takes the
+rendezvous away. The supervisor opens the listening socket (so the port is known, and held, before
+this process has even started) and this process serves it until it is ended.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import signal
 import socket
 from datetime import timedelta
 
-from torch.distributed import TCPStore
+from torch._C._distributed_c10d import TCPStore
 
 
 def serve(descriptor: int) -> None:

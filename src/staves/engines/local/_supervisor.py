@@ -1,7 +1,8 @@
 """The supervisor of one run on this machine: it starts, watches and ends the workers.
 
-One thread, one selector: worker lines, their output and their deaths arrive as readable descriptors.
-Failure notice comes from here (a process has gone), never from a collective that may hang.
+One thread, one selector: worker lines, their output and their deaths arrive as readable
+descriptors. Failure notice comes from here (a process has gone), never from a collective that may
+hang.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from staves.engines.local._logs import LogFolder, staves_home
@@ -126,14 +128,12 @@ class Supervisor:
             )
             self._workers.append(worker)
             self._running.add(rank)
-            self._watch_for(worker.channel.fileno(), lambda w=worker: self._messages(w))
+            self._watch_for(worker.channel.fileno(), partial(self._messages, worker))
             for is_stderr, pipe in ((False, worker.process.stdout), (True, worker.process.stderr)):
                 assert pipe is not None
-                self._watch_for(
-                    pipe.fileno(),
-                    lambda w=worker, e=is_stderr, d=pipe.fileno(): self._output(w, e, d),
-                )
-            self._watch_for(worker.process.descriptor, lambda w=worker: self._ended(w))
+                descriptor = pipe.fileno()
+                self._watch_for(descriptor, partial(self._output, worker, is_stderr, descriptor))
+            self._watch_for(worker.process.descriptor, partial(self._ended, worker))
 
     def _watch_for(self, descriptor: int, call: Callable[[], object]) -> None:
         self._selector.register(descriptor, selectors.EVENT_READ, call)

@@ -1,0 +1,1 @@
+"""Scripts that use Staves, each small enough to copy from."""

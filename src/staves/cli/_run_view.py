@@ -1,0 +1,168 @@
+"""What people see of a run: one progress line while it trains, a short table at its end."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any
+
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from staves.cli._output import messages
+from staves.hardware import Device
+
+_LINE_EVERY = 5.0  # seconds between progress lines where there is no terminal
+
+
+class RunView:
+    """Shows a run's messages on standard error; the script's own output keeps its place.
+
+    Args:
+        devices: in rank order.
+        json_wanted: the script's standard output goes to standard error then.
+    """
+
+    def __init__(self, devices: Sequence[Device], *, json_wanted: bool) -> None:
+        self._devices = list(devices)
+        self._emulated = any(device.type.emulated for device in devices)
+        self._output = sys.stderr if json_wanted else sys.stdout
+        self._progress: Progress | None = None
+        self._task: TaskID | None = None
+        self._plan: dict[str, Any] = {}
+        self._epochs = ""
+        self._printed = time.monotonic()
+
+    def __enter__(self) -> RunView:
+        kinds: dict[str, int] = {}
+        for device in self._devices:
+            kinds[device.type.name] = kinds.get(device.type.name, 0) + 1
+        names = " + ".join(f"{count} {name}" for name, count in kinds.items())
+        self.say(
+            f"devices: {names}" + (" (EMULATED: declared durations)" if self._emulated else "")
+        )
+        if messages.is_terminal:
+            self._progress = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(bar_width=20),
+                TextColumn("{task.fields[figures]}"),
+                TimeElapsedColumn(),
+                console=messages,
+                transient=True,
+            )
+            self._task = self._progress.add_task("starting", total=None, figures="")
+            self._progress.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+
+    def say(self, line: str) -> None:
+        """Print a line for people."""
+        messages.print(f"staves: {line}", markup=False, soft_wrap=True)
+
+    def warn(self, line: str) -> None:
+        """Print a warning."""
+        self.say(f"warning: {line}")
+
+    def output(self, is_stderr: bool, data: bytes) -> None:
+        """Pass on what the script printed on rank 0."""
+        stream = sys.stderr if is_stderr else self._output
+        text = data.decode(errors="replace")
+        if self._progress is not None:  # above the progress line, which stays last
+            self._progress.console.print(text, end="", markup=False, soft_wrap=True)
+            return
+        stream.write(text)
+        stream.flush()
+
+    def message(self, rank: int, message: dict[str, Any]) -> None:
+        """Show a worker's message."""
+        kind = message["kind"]
+        if kind == "plan":
+            self._show_plan(message)
+        elif kind == "progress":
+            self._show_progress(message)
+        elif kind == "log":
+            values = {"loss": message["loss"], **message["metrics"]}
+            shown = ", ".join(f"{k} {v:.4g}" for k, v in values.items() if v is not None)
+            self.say(f"epoch {message['epoch']}: {shown}")
+
+    def _show_plan(self, plan: dict[str, Any]) -> None:
+        self._plan = plan
+        split = ",".join(str(b) for b in plan["local_batches"])
+        stage = {
+            "even": "measuring an even split",
+            "spread": "measuring a second split",
+            "optimal": "optimal split",
+            "fixed": "split",
+        }[plan["stage"]]
+        line = f"step {plan['step']}: {stage} {split}"
+        if plan["micro_steps"] > 1:
+            line += f" in {plan['micro_steps']} micro-steps"
+        predicted, even = plan["predicted_step_seconds"], plan["predicted_even_seconds"]
+        if predicted and even:
+            line += f"; predicted step {_ms(predicted)}, even split {_ms(even)}: "
+            line += f"{even / predicted:.2f} x faster"
+        self.say(line)
+
+    def _show_progress(self, progress: dict[str, Any]) -> None:
+        per_epoch = progress["steps_per_epoch"] or 0
+        parts = [f"step {progress['step']}"]
+        if progress["loss"] is not None:
+            parts.append(f"loss {progress['loss']:.4f}")
+        step = progress["step_seconds"]
+        if step and self._plan:
+            rate = sum(self._plan["local_batches"]) / step["p50"]
+            parts.append(f"{_ms(step['p50'])} a step, {rate:,.0f} samples/s")
+        parts.append("split " + ",".join(str(b) for b in self._plan.get("local_batches", [])))
+        if self._progress is not None and self._task is not None:
+            within = progress["step"] % per_epoch if per_epoch else 0
+            self._progress.update(
+                self._task,
+                description=f"epoch {progress['epoch'] + 1}",
+                completed=within,
+                total=per_epoch or None,
+                figures=", ".join(parts),
+            )
+        elif time.monotonic() - self._printed >= _LINE_EVERY:
+            self._printed = time.monotonic()
+            self.say(f"epoch {progress['epoch'] + 1}, " + ", ".join(parts))
+
+    def summary(self, figures: dict[str, Any]) -> None:
+        """Print the figures of a finished run."""
+        if not figures["steps"]:
+            return
+        label = "EMULATED devices: declared durations" if figures["emulated"] else "measured"
+        table = Table(title=f"{figures['steps']} steps, {figures['samples']} samples ({label})")
+        for column in ("device", "type", "local batch", "share"):
+            table.add_column(column, justify="left" if column in ("device", "type") else "right")
+        batch = sum(figures["local_batches"]) or 1
+        for device, local in zip(self._devices, figures["local_batches"], strict=False):
+            table.add_row(device.name, device.type.name, str(local), f"{local / batch:.1%}")
+        messages.print(table)
+        step, even = figures["step_seconds"], figures["even_step_seconds"]
+        predicted = figures["predicted_step_seconds"]
+        if step is None:
+            return
+        line = f"step {_ms(step['p50'])} (p95 {_ms(step['p95'])})"
+        if predicted is not None:
+            line += f", predicted {_ms(predicted)}"
+        if even is not None:
+            source = figures["even_step_source"]
+            line += f"; even split {_ms(even)} ({source}): {even / step['p50']:.2f} x faster"
+        if figures.get("void"):
+            late, of = figures["deadlines"]["missed"], figures["deadlines"]["device_steps"]
+            line += f"  [VOID: {late} of {of} emulated device steps were late; the machine is busy]"
+        self.say(line)
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1e3:.1f} ms"
