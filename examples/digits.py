@@ -1,6 +1,6 @@
 """Recognise handwritten digits (scikit-learn's own data): a complete training script.
 
-Run it as it is on one device (`python examples/digits.py`), under `torchrun`, or over unlike devices:
+Run it on one device (`python examples/digits.py`), under `torchrun`, or over unlike devices:
 
     staves run examples/digits.py --devices examples/demo/cluster.yaml
 """
