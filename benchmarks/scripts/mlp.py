@@ -1,4 +1,4 @@
-"""A small MLP whose gradients make several buckets; its compute time is the devices' declared one."""
+"""A small MLP in several gradient buckets; its compute time is the devices' declared one."""
 
 from __future__ import annotations
 
