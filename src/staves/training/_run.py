@@ -209,9 +209,10 @@ class Run:
     def log(self, **metrics: Any) -> None:
         """Report metrics of this epoch, beside the mean training loss over all ranks."""
         self._settle()
+        values = {name: float(value) for name, value in metrics.items()}
+        self._figures.metrics |= values
         if not self.is_main:
             return
-        values = {name: float(value) for name, value in metrics.items()}
         epoch, loss = self._figures.epochs, self._figures.epoch_loss
         if self._channel.connected:
             self._channel.send("log", epoch=epoch, loss=loss, metrics=values)
