@@ -34,29 +34,26 @@ PROGRAMME_LIMIT = 1000
 def cluster(n: int, seed: int = 0) -> StepTimeModel:
     """Return `n` devices of 20-fold unlike speeds, a third of them capped, and 3 buckets."""
     rng = np.random.default_rng(seed)
+
+    def line(per_sample: float) -> Line:
+        return Line(float(rng.uniform(0.002, 0.02)), per_sample * float(rng.uniform(0.7, 1.4)))
+
     devices = []
     for i in range(n):
-        speed = float(rng.uniform(1, 20))
-        devices.append(
-            Device(
-                f"device-{i}",
-                f"type-{i % 4}",
-                Line(
-                    float(rng.uniform(0.002, 0.02)), 0.00005 * speed * float(rng.uniform(0.7, 1.4))
-                ),
-                Line(
-                    float(rng.uniform(0.002, 0.02)), 0.0001 * speed * float(rng.uniform(0.7, 1.4))
-                ),
-                max_batch=int(rng.integers(64, 1024)) if i % 3 == 0 else None,
-            )
-        )
+        slowness = float(rng.uniform(1, 20))
+        cap = int(rng.integers(64, 1024)) if i % 3 == 0 else None
+        forward, backward = line(0.00005 * slowness), line(0.0001 * slowness)
+        devices.append(Device(f"device-{i}", f"type-{i % 4}", forward, backward, max_batch=cap))
     return StepTimeModel(tuple(devices), Communication((0.15, 0.6, 1.0), (0.02, 0.02, 0.004)))
 
 
 def programme(model: StepTimeModel, batch: int) -> Callable[[], float]:
     """Return a call that solves min T as a linear programme; its matrices are made beforehand."""
     n, communication = len(model.devices), model.communication
-    rows, columns, values, bounds = [], [], [], []
+    rows: list[int] = []
+    columns: list[int] = []
+    values: list[float] = []
+    bounds: list[float] = []
     for i, device in enumerate(model.devices):
         for j, ready in enumerate(communication.ready):
             row = len(bounds)
@@ -135,12 +132,13 @@ def _summary(seconds: list[float]) -> dict[str, float]:
 
 def _exponent(results: list[dict[str, object]], key: str) -> float:
     """Return p of the fit seconds ~ devices^p, from 100 devices on: below, calls cost more."""
-    points = []
+    sizes, medians = [], []
     for result in results:
         summary, n = result.get(key), result["devices"]
         if isinstance(summary, dict) and isinstance(n, int) and n >= 100:
-            points.append((np.log(n), np.log(summary["median"])))
-    return float(np.polyfit(*zip(*points, strict=True), 1)[0])
+            sizes.append(n)
+            medians.append(summary["median"])
+    return float(np.polyfit(np.log(sizes), np.log(medians), 1)[0])
 
 
 if __name__ == "__main__":
