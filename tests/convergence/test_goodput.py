@@ -89,6 +89,9 @@ def test_refuses_an_empty_range() -> None:
     with pytest.raises(InputError, match="no batch from 1 to 3 has a split"):
         best_batch(model, 10.0, 1, 3, allow_leave_out=True)
     assert best_batch(model, 10.0, 1, 5, allow_leave_out=True).batch in (4, 5)
+    for bad in (0, math.nan, math.inf):
+        with pytest.raises(InputError, match="batch must be positive and finite"):
+            best_batch(model, 10.0, 8, bad)  # type: ignore[arg-type]
     for phi in (-1.0, math.nan):
         with pytest.raises(InputError, match="noise scale"):
             best_batch(model, phi, 8, 12)

@@ -194,6 +194,12 @@ def test_refuses_what_is_no_batch(batch: int) -> None:
             integer_split(model, batch, allow_leave_out=leave_out)
 
 
+def test_takes_numpy_integers_and_gives_plain_ones() -> None:
+    model = random_model(np.random.default_rng(0), 2, bounds=False)
+    for split in (integer_split(model, np.int64(7)), even_split(model, np.int64(7))):  # type: ignore[arg-type]
+        assert [type(k) for k in (split.batch, *split.local_batches)] == [int] * 3
+
+
 def test_even_split_respects_caps_and_minimums() -> None:
     line = Line(0.0, 0.001)
 

@@ -80,10 +80,10 @@ def best_batch(
     Raises:
         InputError: no batch lies in that range, a negative noise scale, or steps without time.
     """
-    efficiency(noise_scale, reference, reference)  # refuses what is not a noise scale or a batch
     sweep = Sweep(model, allow_leave_out=allow_leave_out)
-    lowest = max(int(reference), sweep.lowest)
-    highest = int(min(max_batch, sweep.highest))
+    efficiency(noise_scale, max_batch, reference)  # refuses what is no noise scale or batch
+    lowest = max(math.ceil(reference), sweep.lowest)
+    highest = math.floor(min(max_batch, sweep.highest))
     if lowest > highest:
         raise InputError(
             f"no batch to choose: from {lowest} (reference or sum of min_batch) "

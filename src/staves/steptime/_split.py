@@ -94,7 +94,7 @@ def integer_split(model: StepTimeModel, batch: int, *, allow_leave_out: bool = F
         check_batch(lines, batch)
         local, left_out = _all_devices(lines, batch), ()
     local_batches = tuple(local.tolist())
-    return Split(batch, local_batches, model.step_seconds(local, left_out), left_out)
+    return Split(int(batch), local_batches, model.step_seconds(local, left_out), left_out)
 
 
 def even_split(model: StepTimeModel, batch: int) -> Split:
@@ -107,7 +107,7 @@ def even_split(model: StepTimeModel, batch: int) -> Split:
     check_whole(batch)
     check_batch(lines, batch)
     local = even_batches(batch, lines.minimums, lines.caps)
-    return Split(batch, tuple(local.tolist()), model.step_seconds(local))
+    return Split(int(batch), tuple(local.tolist()), model.step_seconds(local))
 
 
 def costly_rests(lines: Lines) -> NDArray[np.bool_]:
