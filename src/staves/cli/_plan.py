@@ -10,7 +10,7 @@ import numpy as np
 import typer
 from rich.table import Table
 
-from staves.cli._output import print_json, tables
+from staves.cli._output import print_json
 from staves.errors import InputError
 
 
