@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
+from rich.console import Console
 from rich.table import Table
 
 from staves.cli._output import print_json
 from staves.errors import InputError
+
+if TYPE_CHECKING:
+    from staves.steptime import Split, StepTimeModel
 
 
 def plan(
@@ -76,3 +79,79 @@ def plan(
         print_json(document)
     else:
         _print(model, document, out)
+
+
+def _check_options(
+    batch: int | None, noise_scale: float | None, reference: int | None, max_batch: int | None
+) -> None:
+    """Refuse options that do not go together, and numbers that are none."""
+    if (batch is None) == (noise_scale is None):
+        raise InputError(
+            "give either --batch or --noise-scale"
+            + (", not both" if batch is not None else ", one of the two"),
+            hint="--batch B, or --noise-scale PHI --reference B0 --max-batch M",
+        )
+    for name, value in (("--reference", reference), ("--max-batch", max_batch)):
+        if noise_scale is not None and value is None:
+            raise InputError(f"{name} is missing", hint="--noise-scale needs it")
+        if noise_scale is None and value is not None:
+            raise InputError(f"{name} goes with --noise-scale, not with --batch")
+    for name, value in (("--batch", batch), ("--reference", reference), ("--max-batch", max_batch)):
+        if value is not None and value < 1:
+            raise InputError(f"{name} must be 1 at least, but is {value}")
+    if noise_scale is not None and not (noise_scale >= 0 and math.isfinite(noise_scale)):
+        raise InputError(f"--noise-scale must be finite and not negative, but is {noise_scale}")
+
+
+def _even(model: StepTimeModel, split: Split) -> Split:
+    """Return the even split; over the devices kept, where all of them cannot hold the batch."""
+    from staves.steptime import Split, StepTimeModel, even_split
+
+    if split.batch >= sum(device.min_batch for device in model.devices):
+        return even_split(model, split.batch)
+    kept = [i for i in range(len(model.devices)) if i not in split.left_out]
+    devices = tuple(model.devices[i] for i in kept)
+    part = even_split(StepTimeModel(devices, model.communication), split.batch)
+    shares = dict(zip(kept, part.local_batches, strict=True))
+    local = tuple(shares.get(i, 0) for i in range(len(model.devices)))
+    return Split(split.batch, local, part.step_seconds, split.left_out)
+
+
+def _print(model: StepTimeModel, document: dict[str, Any], left_out: tuple[int, ...]) -> None:
+    """Print the plan for people."""
+    batch, step = document["batch"], document["step_seconds"]
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("device", "type"):
+        table.add_column(column)
+    for column in ("local batch", "share", "time", "idle"):
+        table.add_column(column, justify="right")
+    table.add_column("bottleneck")
+    seconds = model.device_seconds(document["local_batches"])
+    for i, device in enumerate(model.devices):
+        if i in left_out:
+            cells = ["-", "-", "-", "-", "left out"]
+        else:
+            local = document["local_batches"][i]
+            cells = [
+                str(local),
+                f"{local / batch:.1%}",
+                _milliseconds(float(seconds[i])),
+                f"{document['idle_share'][i]:.1%}",
+                document["bottleneck"][i],
+            ]
+        table.add_row(device.name, device.type, *cells)
+    console = Console(highlight=False)
+    console.print(table)
+    even = document["even"]["step_seconds"]
+    faster = f"{even / step:.2f} times as fast" if step > 0 else "no faster"
+    console.print(
+        f"\nA step of {batch} samples takes {_milliseconds(step)}, an even split "
+        f"{_milliseconds(even)}: {faster}.",
+        soft_wrap=True,
+    )
+    if "goodput" in document:
+        console.print(f"Goodput: {document['goodput']:.6g} effective samples a second.")
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{seconds * 1e3:.1f} ms" if seconds < 10 else f"{seconds:.1f} s"

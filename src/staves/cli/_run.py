@@ -163,6 +163,7 @@ def _raise_failure(outcome: Outcome, devices: list[Device], logs: LogFolder) -> 
     if outcome.stopped_by is not None:
         if outcome.stopped_by == signal.SIGINT:
             raise KeyboardInterrupt
+        messages.print("staves: ended by SIGTERM", markup=False)
         raise SystemExit(128 + outcome.stopped_by)
     if outcome.refusal is not None:
         raise InputError(outcome.refusal["message"], hint=outcome.refusal["hint"])

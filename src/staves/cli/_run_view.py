@@ -31,8 +31,7 @@ class RunView:
         self._output = sys.stderr if json_wanted else sys.stdout
         self._progress: Progress | None = None
         self._task: TaskID | None = None
-        self._plan: dict[str, Any] = {}
-        self._epochs = ""
+        self._split: list[int] = []
         self._printed = time.monotonic()
 
     def __enter__(self) -> RunView:
@@ -86,8 +85,9 @@ class RunView:
     def message(self, rank: int, message: dict[str, Any]) -> None:
         """Show a worker's message."""
         kind = message["kind"]
-        if kind == "plan":
-            self._show_plan(message)
+        if kind == "say":
+            self._split = message.get("local_batches", self._split)
+            self.say(message["text"])
         elif kind == "progress":
             self._show_progress(message)
         elif kind == "log":
@@ -95,34 +95,17 @@ class RunView:
             shown = ", ".join(f"{k} {v:.4g}" for k, v in values.items() if v is not None)
             self.say(f"epoch {message['epoch']}: {shown}")
 
-    def _show_plan(self, plan: dict[str, Any]) -> None:
-        self._plan = plan
-        split = ",".join(str(b) for b in plan["local_batches"])
-        stage = {
-            "even": "measuring an even split",
-            "spread": "measuring a second split",
-            "optimal": "optimal split",
-            "fixed": "split",
-        }[plan["stage"]]
-        line = f"step {plan['step']}: {stage} {split}"
-        if plan["micro_steps"] > 1:
-            line += f" in {plan['micro_steps']} micro-steps"
-        predicted, even = plan["predicted_step_seconds"], plan["predicted_even_seconds"]
-        if predicted and even:
-            line += f"; predicted step {_ms(predicted)}, even split {_ms(even)}: "
-            line += f"{even / predicted:.2f} x faster"
-        self.say(line)
-
     def _show_progress(self, progress: dict[str, Any]) -> None:
         per_epoch = progress["steps_per_epoch"] or 0
         parts = [f"step {progress['step']}"]
         if progress["loss"] is not None:
             parts.append(f"loss {progress['loss']:.4f}")
         step = progress["step_seconds"]
-        if step and self._plan:
-            rate = sum(self._plan["local_batches"]) / step["p50"]
+        if step and self._split:
+            rate = sum(self._split) / step["p50"]
             parts.append(f"{_ms(step['p50'])} a step, {rate:,.0f} samples/s")
-        parts.append("split " + ",".join(str(b) for b in self._plan.get("local_batches", [])))
+        if len(self._split) > 1:
+            parts.append("split " + ",".join(str(b) for b in self._split))
         if self._progress is not None and self._task is not None:
             within = progress["step"] % per_epoch if per_epoch else 0
             self._progress.update(
@@ -157,7 +140,7 @@ class RunView:
             line += f", predicted {_ms(predicted)}"
         if even is not None:
             source = figures["even_step_source"]
-            line += f"; even split {_ms(even)} ({source}): {even / step['p50']:.2f} x faster"
+            line += f"; even split {_ms(even)} ({source}): {even / step['p50']:.2f} x as fast"
         if figures.get("void"):
             late, of = figures["deadlines"]["missed"], figures["deadlines"]["device_steps"]
             line += f"  [VOID: {late} of {of} emulated device steps were late; the machine is busy]"

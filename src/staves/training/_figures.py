@@ -26,6 +26,7 @@ class Figures:
         self.epoch_loss: float | None = None
         self.first_epoch_loss: float | None = None
         self.even_seconds: float | None = None
+        self.metrics: dict[str, float] = {}
         self._pacer = pacer
         self._step_seconds: deque[float] = deque(maxlen=KEPT)
         self._plan: int | None = None
@@ -102,6 +103,7 @@ class Figures:
             "local_batches": [] if plan is None else list(plan.local_batches),
             "rescales": 0,
             "emulated": emulated,
+            "metrics": self.metrics,
             "loss": {"first": self.first_epoch_loss, "last": self.epoch_loss},
             "deadlines": deadlines,
         }

@@ -48,7 +48,7 @@ def init(
         # Many emulated devices share this machine's cores; one thread each is what they can have.
         torch.set_num_threads(1)
     torch.manual_seed(seed)
-    return Run(
+    run = Run(
         environment,
         _device(environment),
         channel,
@@ -58,6 +58,11 @@ def init(
         split=_split(split, environment),
         max_local_batch=max_local_batch,
     )
+    if run.is_main and adaptive:
+        run.say(f"the total batch stays at {batch}: this version does not adapt it yet")
+    if run.is_main and batch != asked:
+        run.say(f"the total batch is {batch}, as the launcher says; the script says {asked}")
+    return run
 
 
 def _split(split: Split, environment: Environment) -> Split:

@@ -33,6 +33,13 @@ from staves.training._timing import StepRecord
 
 Stage = Literal["even", "spread", "optimal", "fixed"]
 
+_STAGES = {
+    "even": "measuring an even split",
+    "spread": "measuring a second split",
+    "optimal": "optimal split",
+    "fixed": "split",
+}
+
 WARM_UP = 3
 """Steps left out at the start: connections, buckets and allocators are being set up."""
 PROBE = 10
@@ -64,6 +71,19 @@ class Plan:
     def batch(self) -> int:
         """The total batch, in samples."""
         return sum(self.local_batches)
+
+    def describe(self) -> str:
+        """Return one line for people."""
+        line = f"{_STAGES[self.stage]} {','.join(str(b) for b in self.local_batches)}"
+        if self.micro_steps > 1:
+            line += f" in {self.micro_steps} micro-steps"
+        if self.predicted_seconds and self.even_seconds:
+            line += (
+                f"; predicted step {self.predicted_seconds * 1e3:.1f} ms, even split"
+                f" {self.even_seconds * 1e3:.1f} ms:"
+                f" {self.even_seconds / self.predicted_seconds:.2f} x as fast"
+            )
+        return line
 
 
 class Planner:

@@ -6,6 +6,7 @@ where the loader is asked for the next batch: a step boundary, which every rank 
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
@@ -209,9 +210,10 @@ class Run:
     def log(self, **metrics: Any) -> None:
         """Report metrics of this epoch, beside the mean training loss over all ranks."""
         self._settle()
+        values = {name: float(value) for name, value in metrics.items()}
+        self._figures.metrics |= values
         if not self.is_main:
             return
-        values = {name: float(value) for name, value in metrics.items()}
         epoch, loss = self._figures.epochs, self._figures.epoch_loss
         if self._channel.connected:
             self._channel.send("log", epoch=epoch, loss=loss, metrics=values)
@@ -368,17 +370,19 @@ class Run:
         self._channel.send("finished", rank=self.rank, report=report)
 
     def _say_plan(self) -> None:
-        if self.is_main:
+        if self.is_main and self.world_size > 1:
             plan = self.plan
-            self._channel.send(
-                "plan",
-                step=self.committed_steps,
-                stage=plan.stage,
+            self.say(
+                f"step {self.committed_steps}: {plan.describe()}",
                 local_batches=list(plan.local_batches),
-                micro_steps=plan.micro_steps,
-                predicted_step_seconds=plan.predicted_seconds,
-                predicted_even_seconds=plan.even_seconds,
             )
+
+    def say(self, text: str, **fields: Any) -> None:
+        """Tell people something: through the supervisor, or on standard error without one."""
+        if self._channel.connected:
+            self._channel.send("say", text=text, **fields)
+        else:
+            print(f"staves: {text}", file=sys.stderr, flush=True)
 
     def _say_progress(self) -> None:
         now = time.monotonic()

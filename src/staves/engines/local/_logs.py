@@ -66,12 +66,14 @@ class LogFolder:
         return None
 
     def tail(self, rank: int, lines: int) -> str:
-        """Return the last lines of a rank's log."""
+        """Return the last traceback in a rank's log, or its last lines where there is none."""
         try:
             text = self.path(rank).read_bytes().decode(errors="replace")
         except OSError:
             return ""
-        return "\n".join(text.splitlines()[-lines:])
+        printed = text.splitlines()
+        starts = [i for i, line in enumerate(printed) if "Traceback (most recent call" in line]
+        return "\n".join(printed[starts[-1] :] if starts else printed[-lines:])
 
     def close(self) -> None:
         """Close the files."""
