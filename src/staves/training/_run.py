@@ -279,7 +279,7 @@ class Run:
                     "run.prepare: a second model",
                     hint="put the models into one nn.Module and prepare that",
                 )
-            self._stepper.model = PreparedModel(each.to(self.device))
+            self._stepper.model = PreparedModel(each.to(self.device), self._stepper.may_clear)
             return self._stepper.model
         if isinstance(each, Optimizer):
             self._stepper.optimizers += 1

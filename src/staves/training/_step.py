@@ -117,6 +117,12 @@ class Stepper:
         """Whether the step under way is whole, or none is under way."""
         return self._ticket is None or self._ticket.last
 
+    def may_clear(self) -> bool:
+        """Whether no gradients of the step under way would be lost, or it is whole."""
+        if self._ticket is None:
+            return True
+        return self._ticket.last if self._backward_done else self._ticket.micro == 0
+
     def stepping(self) -> None:
         """An optimizer is about to update parameters."""
 
