@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 import os
 import socket
+import sys
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 
@@ -38,6 +40,29 @@ class Channel:
     def connected(self) -> bool:
         """Whether somebody listens."""
         return self._connection is not None
+
+    def receive(self) -> Iterator[dict[str, Any]]:
+        """Yield the supervisor's messages until the line ends, which is the supervisor's death."""
+        connection, partial = self._connection, b""
+        if connection is None:
+            return
+        while True:
+            try:
+                data = connection.recv(1 << 16)
+            except OSError:
+                return
+            if not data:
+                return
+            *lines, partial = (partial + data).split(b"\n")
+            for line in lines:
+                yield json.loads(line)
+
+    def say(self, text: str, **fields: Any) -> None:
+        """Tell people something: through the supervisor, or on standard error without one."""
+        if self.connected:
+            self.send("say", text=text, **fields)
+        else:
+            print(f"staves: {text}", file=sys.stderr, flush=True)
 
     def send(self, kind: str, **fields: Any) -> None:
         """Send one message; a supervisor that has gone is no error here (it ends us by itself)."""

@@ -22,6 +22,16 @@ class WorkerDevice:
     type: str
     profile: DeviceProfile | None = None
 
+    @classmethod
+    def from_document(cls, document: dict[str, Any]) -> WorkerDevice:
+        """Return the device that a JSON document describes: name, type and perhaps a profile."""
+        profile = document.get("profile")
+        return cls(
+            document["name"],
+            document["type"],
+            None if profile is None else DeviceProfile.from_document(profile),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Environment:
@@ -35,8 +45,8 @@ class Environment:
     rank: int = 0
     local_rank: int = 0
     world_size: int = 1
-    generation: int = 0
-    store: tuple[str, int] | None = None
+    member: int | None = None
+    attempt: int = 1
     device: WorkerDevice = field(default_factory=lambda: WorkerDevice("local", "local"))
     batch: int | None = None
     split: str | None = None
@@ -55,18 +65,17 @@ class Environment:
         local_rank = _integer(environ, "LOCAL_RANK") if "LOCAL_RANK" in environ else rank
         if not 0 <= rank < world:
             raise InputError(f"RANK: {rank} is outside a world of {world}")
-        if "STAVES_STORE" not in environ:
+        if "STAVES_MEMBER" not in environ:
             device = WorkerDevice(f"rank-{rank}", "local")
             return cls("torchrun", rank, local_rank, world, device=device)
-        host, _, port = environ["STAVES_STORE"].rpartition(":")
         return cls(
             "staves",
             rank,
             local_rank,
             world,
-            generation=_integer(environ, "STAVES_GENERATION"),
-            store=(host, int(port)),
-            device=_device(json.loads(environ["STAVES_DEVICE"])),
+            member=_integer(environ, "STAVES_MEMBER"),
+            attempt=_integer(environ, "STAVES_ATTEMPT"),
+            device=WorkerDevice.from_document(json.loads(environ["STAVES_DEVICE"])),
             batch=int(environ["STAVES_BATCH"]) if environ.get("STAVES_BATCH") else None,
             split=environ.get("STAVES_SPLIT") or None,
         )
@@ -81,11 +90,3 @@ def _integer(environ: Mapping[str, str], name: str) -> int:
             hint="start the script with `staves run`, `torchrun` or plain `python`",
         ) from None
 
-
-def _device(document: dict[str, Any]) -> WorkerDevice:
-    profile = document.get("profile")
-    return WorkerDevice(
-        document["name"],
-        document["type"],
-        None if profile is None else DeviceProfile.from_document(profile),
-    )

@@ -12,6 +12,18 @@ from staves.training._pacing import Pacer
 from staves.training._planner import Plan
 from staves.training._timing import StepRecord
 
+_OF_THE_JOB = (
+    "steps",
+    "samples",
+    "epochs",
+    "epoch_loss",
+    "first_epoch_loss",
+    "even_seconds",
+    "metrics",
+    "pauses",
+    "generations",
+)
+
 KEPT = 20_000
 """Step times kept of the plan in use: enough for any percentile."""
 
@@ -27,6 +39,8 @@ class Figures:
         self.first_epoch_loss: float | None = None
         self.even_seconds: float | None = None
         self.metrics: dict[str, float] = {}
+        self.pauses: list[float] = []
+        self.generations = 0
         self._pacer = pacer
         self._step_seconds: deque[float] = deque(maxlen=KEPT)
         self._plan: int | None = None
@@ -79,6 +93,16 @@ class Figures:
         p50, p95 = np.percentile(np.asarray(self._step_seconds), [50, 95])
         return {"p50": float(p50), "p95": float(p95)}
 
+    def to_document(self) -> dict[str, Any]:
+        """Return what belongs to the job and not to this rank, as plain values."""
+        return {name: getattr(self, name) for name in _OF_THE_JOB}
+
+    def load_document(self, document: dict[str, Any]) -> None:
+        """Take over what `to_document` wrote."""
+        for name in _OF_THE_JOB:
+            setattr(self, name, document[name])
+        self.clear_loss()
+
     def deadlines(self) -> dict[str, Any] | None:
         """Return the emulated device's steps and how many missed a deadline; None for a real
         one."""
@@ -101,7 +125,8 @@ class Figures:
             ),
             "even_step_source": "predicted" if self.even_seconds is None else "measured",
             "local_batches": [] if plan is None else list(plan.local_batches),
-            "rescales": 0,
+            "rescales": max(0, self.generations - 1),
+            "pauses_seconds": list(self.pauses),
             "emulated": emulated,
             "metrics": self.metrics,
             "loss": {"first": self.first_epoch_loss, "last": self.epoch_loss},

@@ -1,77 +1,141 @@
-"""The process groups of one generation: one for gradients, one for control."""
+"""The process group of one generation.
+
+Under a supervisor a group can lose a member at any moment, and a collective of it may then never end
+(a dead peer frees only its neighbours in the ring). So gloo groups are built by hand: the blocking
+rendezvous runs in a thread that can be left behind, and a broken group is parked, never waited for.
+Elsewhere (torchrun) torch's own initialisation is used.
+"""
 
 from __future__ import annotations
 
-import atexit
-from dataclasses import dataclass
+import os
+import sys
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import PrefixStore, TCPStore
+import torch.distributed.distributed_c10d as c10d
+from torch._C._distributed_c10d import PrefixStore, ProcessGroup, ProcessGroupGloo, Store
 
-from staves.training._environment import Environment
+from staves.training._interrupt import Interrupted, run_interruptibly
 
-TIMEOUT = timedelta(minutes=10)
-"""How long a collective may wait for a rank before it fails by itself."""
+TIMEOUT = timedelta(minutes=30)
+"""How long a collective may wait for a rank before it fails by itself; supervisors know sooner."""
 
-
-@dataclass(frozen=True, slots=True)
-class Groups:
-    """Gradients go over NCCL where there are GPUs and gloo elsewhere; control always over gloo."""
-
-    gradients: dist.ProcessGroup
-    control: dist.ProcessGroup
-
-    def gather(self, value: Any, world_size: int, rank: int) -> list[Any] | None:
-        """Collect one object of every rank at rank 0, in rank order; None elsewhere."""
-        values: list[Any] | None = [None] * world_size if rank == 0 else None
-        dist.gather_object(value, values, dst=0, group=self.control)
-        return values
-
-    def broadcast(self, value: Any) -> Any:
-        """Return rank 0's object on every rank."""
-        box = [value]
-        dist.broadcast_object_list(box, src=0, group=self.control, device=torch.device("cpu"))
-        return box[0]
-
-    def sum(self, *values: float) -> list[float]:
-        """Return the sums of the values over all ranks."""
-        tensor = torch.tensor(values, dtype=torch.float64)
-        dist.all_reduce(tensor, group=self.control)
-        return [float(v) for v in tensor]
+_parked: list[Any] = []
 
 
-def form(environment: Environment, device: torch.device) -> Groups | None:
-    """Join the groups of this generation; None where the process is alone."""
-    if environment.world_size == 1:
-        return None
-    backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
+def park(*objects: Any) -> None:
+    """Keep what a broken generation left behind: destroying it would wait for dead peers."""
+    _parked.extend(objects)
+
+
+def has_parked() -> bool:
+    """Whether something is parked: the process must then end without torch's own clean-up."""
+    return bool(_parked)
+
+
+def end_process(status: int) -> None:
+    """End this process now, without torch's clean-up, which parked groups would make abort."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
+
+
+def join_by_environment(device: torch.device) -> Store:
+    """Join the group that the launcher's variables describe (torchrun); return its store."""
     if not dist.is_initialized():
-        if environment.store is None:  # torchrun's own variables say where to meet
-            dist.init_process_group(backend, timeout=TIMEOUT)
-        else:
-            host, port = environment.store
-            store = TCPStore(host, port, is_master=False, timeout=TIMEOUT)
-            dist.init_process_group(
-                backend,
-                store=PrefixStore(f"generation-{environment.generation}", store),
-                rank=environment.rank,
-                world_size=environment.world_size,
-                timeout=TIMEOUT,
-            )
-        atexit.register(_leave)
-    world = dist.group.WORLD
-    assert world is not None
-    if device.type != "cuda":
-        return Groups(world, world)
-    control = dist.new_group(backend="gloo", timeout=TIMEOUT)
-    assert isinstance(control, dist.ProcessGroup)
-    return Groups(world, control)
+        backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
+        dist.init_process_group(backend, timeout=TIMEOUT)
+    store: Store = c10d._get_default_store()
+    return store
 
 
-def _leave() -> None:
-    """Leave the groups before the interpreter goes: torch aborts otherwise."""
-    if dist.is_initialized():
-        dist.destroy_process_group()
+def form(
+    store: Store,
+    *,
+    generation: int,
+    rank: int,
+    world_size: int,
+    device: torch.device,
+    interrupted: Callable[[], bool],
+) -> dist.ProcessGroup:
+    """Form the group of a generation and make it torch's default one.
+
+    Raises:
+        Interrupted: the generation broke before all its members had met; nothing is left to undo.
+    """
+    leave()
+    own = PrefixStore(f"group-{generation}", store)
+    if device.type == "cuda":  # written with care, unproven: NCCL has an abort of its own
+        dist.init_process_group(
+            "cpu:gloo,cuda:nccl", store=own, rank=rank, world_size=world_size, timeout=TIMEOUT
+        )
+        world = dist.group.WORLD
+        assert world is not None
+        return world
+    met: list[ProcessGroupGloo] = []
+    try:
+        run_interruptibly(lambda: met.append(_gloo(own, rank, world_size)), interrupted)
+    except Interrupted:
+        park(met)
+        raise
+    group = ProcessGroup(own, rank, world_size)
+    group._set_default_backend(ProcessGroup.BackendType.GLOO)
+    group._register_backend(
+        torch.device("cpu"), ProcessGroup.BackendType.GLOO, met[0]
+    )
+    _make_default(group, own, generation, world_size)
+    return group
+
+
+def leave(*, broken: bool = False) -> None:
+    """Let go of the default group; a broken one is parked."""
+    group = c10d._get_default_group() if dist.is_initialized() else None
+    if group is None:
+        return
+    if broken:
+        park(group)
+    world = c10d._world
+    for table in (
+        world.pg_map,
+        world.pg_names,
+        world.pg_group_ranks,
+        world.pg_backend_config,
+        world.pg_to_tag,
+    ):
+        table.pop(group, None)
+    c10d._unregister_process_group(group.group_name)
+    c10d._update_default_pg(None)
+
+
+def _gloo(store: Store, rank: int, world_size: int) -> ProcessGroupGloo:
+    options = ProcessGroupGloo._Options()
+    options._timeout = TIMEOUT
+    options._threads = 2
+    interface = os.environ.get("GLOO_SOCKET_IFNAME", "").split(",")[0]
+    options._devices = [
+        ProcessGroupGloo.create_device(interface=interface)
+        if interface
+        else ProcessGroupGloo.create_default_device()
+    ]
+    return ProcessGroupGloo(store, rank, world_size, options)
+
+
+def _make_default(
+    group: dist.ProcessGroup, store: Store, generation: int, world_size: int
+) -> None:
+    """Enter the group in torch's tables, as its own initialisation does."""
+    name = f"staves-{generation}"
+    group._set_group_name(name)
+    group._set_group_desc("staves")
+    world = c10d._world
+    world.pg_map[group] = ("gloo", store)
+    world.pg_names[group] = name
+    world.pg_group_ranks[group] = {rank: rank for rank in range(world_size)}
+    world.pg_backend_config[group] = "cpu:gloo"
+    world.pg_to_tag[group] = f"ptd:{name}"
+    c10d._register_process_group(name, group)
+    c10d._update_default_pg(group)

@@ -15,8 +15,9 @@ from typing import Any, Protocol
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
-from staves.errors import InputError
+from staves.errors import InputError, TrainingError
 from staves.training._planner import Plan
+from staves.training._random import SampleSeeded, draws_at_random
 from staves.training._sampler import Cut, GlobalCursor
 
 _OURS = {
@@ -69,6 +70,10 @@ class LoaderHost(Protocol):
         """All samples of the epoch are committed."""
 
     @property
+    def rank(self) -> int:
+        """This process's rank in the generation in force."""
+
+    @property
     def committed_steps(self) -> int:
         """Steps whose update has been applied."""
 
@@ -81,7 +86,6 @@ class Loader:
         dataset: Dataset[Any],
         host: LoaderHost,
         *,
-        rank: int,
         seed: int,
         reference_batch: int,
         place: Callable[[Any], Any],
@@ -108,15 +112,16 @@ class Loader:
                 f" {reference_batch}"
             )
         self.dataset = dataset
-        self._host, self._rank, self._place = host, rank, place
+        self._host, self._place = host, place
         self._reference_batch = reference_batch
         self._stand_in = 1
         self._issued: deque[Ticket] = deque()
         self._next_cut: tuple[int, int, int] = (0, 0, 0)  # step, epoch, start
         self._stale = 0
         self._data: Iterator[Any] | None = None
+        self._seeded = draws_at_random(dataset)
         self._torch_loader: DataLoader[Any] = DataLoader(
-            dataset, batch_sampler=_IndexLists(self), **options
+            SampleSeeded(dataset, seed) if self._seeded else dataset, batch_sampler=_IndexLists(self), **options
         )
 
     def __len__(self) -> int:
@@ -162,13 +167,28 @@ class Loader:
         if self._data is None:
             self._data = iter(self._torch_loader)
         while True:
-            batch = next(self._data)
+            try:
+                batch = next(self._data)
+            except RuntimeError as error:
+                raise self._loading_failed(error) from error
             ticket = self._issued.popleft()
             if self._stale == 0:
                 return batch, ticket
             self._stale -= 1
 
-    def issue(self) -> Iterator[list[int]]:
+    def _loading_failed(self, error: RuntimeError) -> Exception:
+        """Say which samples a dead loader worker was loading; other errors stay as they are."""
+        if "DataLoader worker" not in str(error) or not self._issued:
+            return error
+        ticket = self._issued[0]
+        first = self.cursor.indices(ticket.cut.epoch, ticket.start, ticket.start + 1).tolist()
+        return TrainingError(
+            f"a loader worker died near sample {first[0] if first else '?'} of the data set"
+            f" (epoch {ticket.cut.epoch}, places {ticket.start} to {ticket.stop} of its order)",
+            hint=" ".join(str(error).split())[:200],
+        )
+
+    def issue(self) -> Iterator[list[Any]]:
         """Issue tickets without end, and yield the indices of each; the loader stops asking."""
         while True:
             step, epoch, start = self._next_cut
@@ -178,15 +198,16 @@ class Loader:
                 self._next_cut = (step, epoch + 1, 0)
                 continue
             issued_from = self._next_cut = (step + 1, epoch, cut.stop)
-            bounds = cut.micro_bounds(self._rank, plan.micro_steps)
-            local = cut.local_batches[self._rank]
+            bounds = cut.micro_bounds(self._host.rank, plan.micro_steps)
+            local = cut.local_batches[self._host.rank]
             for micro, (first, stop) in enumerate(bounds):
                 self._issued.append(
                     Ticket(plan.number, cut, micro, plan.micro_steps, first, stop, local)
                 )
                 if first == stop:  # something to run on; it will weigh nothing
                     first, stop = cut.start, min(cut.start + self._stand_in, self.cursor.length)
-                yield self.cursor.indices(epoch, first, stop).tolist()
+                places = self.cursor.indices(epoch, first, stop).tolist()
+                yield [(epoch, index) for index in places] if self._seeded else places
                 if self._next_cut is not issued_from:
                     break  # issued again from elsewhere meanwhile
 
@@ -197,7 +218,7 @@ class _IndexLists:
     def __init__(self, loader: Loader) -> None:
         self._loader = loader
 
-    def __iter__(self) -> Iterator[list[int]]:
+    def __iter__(self) -> Iterator[list[Any]]:
         return self._loader.issue()
 
 

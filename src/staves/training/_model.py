@@ -22,10 +22,15 @@ class PreparedModel(nn.Module):
     while user code keeps this object.
     """
 
-    def __init__(self, module: nn.Module, may_clear: Callable[[], bool] = lambda: True) -> None:
+    def __init__(
+        self,
+        module: nn.Module,
+        may_clear: Callable[[], bool] = lambda: True,
+        lose: Callable[[], bool] = lambda: False,
+    ) -> None:
         super().__init__()
         self.module = module
-        self._may_clear = may_clear
+        self._may_clear, self._lose = may_clear, lose
         # Not a submodule: it would register every parameter a second time.
         object.__setattr__(self, "_ddp", None)
 
@@ -35,10 +40,23 @@ class PreparedModel(nn.Module):
         """Reduce the gradients over `group` from now on; parameters are sent out from its rank
         0."""
         ddp = DistributedDataParallel(
-            self.module, process_group=group, gradient_as_bucket_view=True, **options
+            self.module,
+            process_group=group,
+            gradient_as_bucket_view=True,
+            # All ranks have the source's state already, and buffers stay each rank's own: a
+            # collective in the forward pass could not be given up.
+            init_sync=False,
+            broadcast_buffers=False,
+            **options,
         )
         ddp.register_comm_hook(None, reducer.hook)
         object.__setattr__(self, "_ddp", ddp)
+
+    def release(self) -> Any:
+        """Take the wrapper off, and return it (to be parked where its generation broke)."""
+        ddp = self._ddp
+        object.__setattr__(self, "_ddp", None)
+        return ddp
 
     def synchronise(self, wanted: bool) -> None:
         """Whether the next backward pass reduces gradients, or only accumulates them."""
@@ -48,7 +66,12 @@ class PreparedModel(nn.Module):
     def forward(self, *inputs: Any, **options: Any) -> Any:
         """Run the model; while training, in the wrapper that reduces its gradients."""
         if self._ddp is not None and self.training and torch.is_grad_enabled():
-            return self._ddp(*inputs, **options)
+            try:
+                return self._ddp(*inputs, **options)
+            except RuntimeError:
+                # Once in a generation the wrapper agrees on its buckets, which is a collective.
+                if not self._lose():
+                    raise
         # An evaluation must start no collective: the other ranks may not be evaluating.
         return self.module(*inputs, **options)
 

@@ -20,11 +20,11 @@ class StepGate(Protocol):
     def may_clear(self) -> bool:
         """Whether gradients may be cleared: none of the step under way are there, or all were."""
 
-    def stepping(self) -> None:
-        """An optimizer is about to update parameters."""
-
     def stepped(self) -> None:
         """An optimizer has updated parameters."""
+
+    def update_failed(self) -> None:
+        """An optimizer failed half-way through its parameters."""
 
     def may_schedule(self) -> bool:
         """Whether a schedule moves on: the step is whole, or no step is under way."""
@@ -67,8 +67,11 @@ class PreparedOptimizer(Optimizer):
             )
         if not self._gate.may_step():
             return None
-        self._gate.stepping()
-        result = self.optimizer.step()
+        try:
+            result = self.optimizer.step()
+        except BaseException:
+            self._gate.update_failed()
+            raise
         self._gate.stepped()
         return result
 

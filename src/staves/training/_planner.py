@@ -28,6 +28,7 @@ from staves.steptime import (
     integer_split,
 )
 from staves.training._environment import WorkerDevice
+from staves.training._knowledge import Knowledge, known_devices
 from staves.training._sampler import apportion
 from staves.training._timing import StepRecord
 
@@ -95,6 +96,9 @@ class Planner:
         caps: the most samples a device can hold at once, or None; beyond their sum gradients are
             accumulated over micro-steps.
         fixed: local batches that the user wants; nothing is decided then.
+        knowledge: of earlier generations; devices that are all known are not probed again.
+        since: the step at which this generation begins.
+        number: of its first plan; plans of a job have distinct ones.
 
     Raises:
         InputError: no split can satisfy the bounds.
@@ -106,23 +110,33 @@ class Planner:
         devices: Sequence[WorkerDevice],
         caps: Sequence[int | None],
         fixed: Sequence[int] | Literal["even"] | None = None,
+        *,
+        knowledge: Knowledge | None = None,
+        since: int = 0,
+        number: int = 0,
     ) -> None:
         self.batch = batch
         self.devices = tuple(devices)
         self.caps = tuple(caps)
         self.model: StepTimeModel | None = None
-        self._plans: dict[int, Plan] = {}
+        self.knowledge = knowledge or Knowledge()
+        self._due = since + WARM_UP + PROBE
         if fixed is not None and fixed != "even":
             check_split(fixed, batch, len(self.devices))
             self.micro_steps = self.micro_steps_of(fixed)
-            self.plan = Plan(0, "fixed", tuple(fixed), self.micro_steps)
+            self.plan = Plan(number, "fixed", tuple(fixed), self.micro_steps)
         else:
             self.micro_steps = self._micro_steps_needed()
-            even = even_split(self._blank_model(), batch)
-            stage: Stage = "fixed" if fixed == "even" or len(self.devices) == 1 else "even"
-            self.plan = Plan(0, stage, even.local_batches, self.micro_steps)
-        self._plans[0] = self.plan
-        self._due = WARM_UP + PROBE
+            decided = fixed == "even" or len(self.devices) == 1
+            if not decided:
+                bounds = [(self._minimum(r), self._maximum(r)) for r in range(len(devices))]
+                self.model = known_devices(self.knowledge, self.devices, bounds)
+            if self.model is not None:
+                self.plan = self._optimal(number, self.model, jitter=1.0)
+            else:
+                even = even_split(self._blank_model(), batch)
+                stage: Stage = "fixed" if decided else "even"
+                self.plan = Plan(number, stage, even.local_batches, self.micro_steps)
 
     def due(self, step: int) -> bool:
         """Whether a decision is taken before this step; the same answer on every rank."""
@@ -135,8 +149,9 @@ class Planner:
             self._due = step + SETTLE + PROBE
         else:
             self._due = 2 * step  # rarer and rarer: the fits hardly move any more
-        self.plan = self._plans[plan.number] = plan
-        self.model = model
+        self.plan, self.model = plan, model
+        if model is not None:
+            self.knowledge = self.knowledge.learn(model, self.devices)
         return changed
 
     def micro_steps_of(self, split: Sequence[int]) -> int:
@@ -153,9 +168,16 @@ class Planner:
             spread = self._spread(records)
             return Plan(number, "spread", spread, self.micro_steps), None
         model = self.fit(records)
+        best = self._optimal(number, model, jitter=_jitter(model, records))
+        if self.plan.stage == "optimal":
+            kept = model.step_seconds(self.plan.local_batches)
+            if model.step_seconds(best.local_batches) > (1 - WORTHWHILE) * kept:
+                return self.plan, model
+        return best, model
+
+    def _optimal(self, number: int, model: StepTimeModel, *, jitter: float) -> Plan:
         split = integer_split(model, self.batch)
-        jitter = _jitter(model, records)
-        best = Plan(
+        return Plan(
             number,
             "optimal",
             split.local_batches,
@@ -163,11 +185,6 @@ class Planner:
             jitter * split.step_seconds,
             jitter * even_split(model, self.batch).step_seconds,
         )
-        if self.plan.stage == "optimal":
-            kept = model.step_seconds(self.plan.local_batches)
-            if split.step_seconds > (1 - WORTHWHILE) * kept:
-                return self.plan, model
-        return best, model
 
     def fit(self, records: Sequence[Sequence[StepRecord]]) -> StepTimeModel:
         """Fit the step-time model to every rank's records.
@@ -178,12 +195,13 @@ class Planner:
         devices = []
         for rank, (device, own) in enumerate(zip(self.devices, records, strict=True)):
             samples = [record.samples for record in own]
+            known = self.knowledge.lines_of(device) or (None, None)
             devices.append(
                 Device(
                     name=f"{rank}:{device.name}",
                     type=device.type,
-                    forward=_line(samples, [record.forward for record in own]),
-                    backward=_line(samples, [record.backward for record in own]),
+                    forward=_line(samples, [record.forward for record in own], known[0]),
+                    backward=_line(samples, [record.backward for record in own], known[1]),
                     min_batch=self._minimum(rank),
                     max_batch=self._maximum(rank),
                 )
@@ -255,8 +273,8 @@ def check_split(split: Sequence[int], batch: int, world_size: int) -> None:
         raise InputError(f"split: {list(split)} sums to {sum(split)}, the batch is {batch}")
 
 
-def _line(samples: Sequence[int], seconds: Sequence[float]) -> Line:
-    return fit_line(np.asarray(samples, dtype=float), np.asarray(seconds, dtype=float))
+def _line(samples: Sequence[int], seconds: Sequence[float], known: Line | None) -> Line:
+    return fit_line(np.asarray(samples, dtype=float), np.asarray(seconds, dtype=float), known)
 
 
 def _communication(records: Sequence[Sequence[StepRecord]]) -> Communication:

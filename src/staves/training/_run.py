@@ -1,15 +1,9 @@
-"""The training run: what `staves.init` returns, and the four changed lines of a script.
-
-Every rank runs the same script. All decisions and all collectives of ours happen in one place,
-where the loader is asked for the next batch: a step boundary, which every rank passes alike.
-"""
+"""The training run: what `staves.init` returns, and the four changed lines of a script."""
 
 from __future__ import annotations
 
-import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 from torch import nn
@@ -19,75 +13,48 @@ from torch.utils.data import Dataset
 
 from staves.errors import InputError, TrainingError
 from staves.training._batch import positive_integer
-from staves.training._channel import Channel
-from staves.training._environment import Environment
-from staves.training._figures import Figures
-from staves.training._group import Groups, form
-from staves.training._loader import Loader, Ticket, place_on
+from staves.training._fingerprint import fingerprint
+from staves.training._loader import Loader, place_on
 from staves.training._model import PreparedModel
+from staves.training._once import once
 from staves.training._optimizer import PreparedOptimizer, PreparedSchedule
-from staves.training._pacing import Pacer
-from staves.training._planner import SETTLE, WARM_UP, Plan, Planner, check_split
-from staves.training._reducer import WeightedReducer
-from staves.training._refusal import report_input_errors
-from staves.training._step import Stepper
-from staves.training._timing import CudaClock, HostClock, StepRecord, StepTimer
-
-Split = Literal["auto", "even"] | Sequence[int] | Callable[[int], Sequence[int]]
-"""How a batch is split: see `staves.init`."""
-
-_MESSAGE_EVERY = 0.25  # seconds between two progress messages
-_RECORDS_KEPT = 400  # measured steps a rank keeps for its fits
+from staves.training._planner import Plan
+from staves.training._session import Session
 
 
 class Run:
-    """One training run on this rank. Made by `staves.init`."""
+    """One training run on this rank. Made by `staves.init`.
 
-    def __init__(
-        self,
-        environment: Environment,
-        device: torch.device,
-        channel: Channel,
-        *,
-        batch: int,
-        reference_batch: int,
-        seed: int,
-        split: Split,
-        max_local_batch: int | None,
-    ) -> None:
-        self.device = device
-        self.seed = seed
-        self._environment = environment
+    Every rank runs the same script. Ranks may come and go while it runs: a rank that joins runs the
+    script from its top and receives the training state at `run.epochs`, so nothing before that line
+    may wait for other ranks.
+    """
+
+    def __init__(self, session: Session, *, reference_batch: int) -> None:
+        self._session = session
         self._reference_batch = reference_batch
-        self._channel = channel
-        self._groups: Groups | None = form(environment, device)
-        report_input_errors(channel)  # forming a group puts another hook before ours
-        profile = environment.device.profile
-        self._pacer = None if profile is None else Pacer(profile)
-        clock = CudaClock() if device.type == "cuda" else HostClock()
-        self._timer = StepTimer(clock)
-        self._figures = Figures(self._pacer)
-        self._stepper = Stepper(self._timer, self._pacer, self._figures, self._total)
-        self._records: list[StepRecord] = []
-        self._split_of_step = split if callable(split) else None
-        self._planner = self._first_planner(batch, max_local_batch, split)
-        self._plan_since: int | None = None
-        self._loader: Loader | None = None
-        self._in_epoch = False
-        self._last_message = 0.0
-        self._say_plan()
 
     # -- what a script reads
 
     @property
+    def device(self) -> torch.device:
+        """The device of this rank."""
+        return self._session.device
+
+    @property
+    def seed(self) -> int:
+        """The seed of the data order."""
+        return self._session.seed
+
+    @property
     def rank(self) -> int:
-        """This process's place in the job, 0 to world_size - 1."""
-        return self._environment.rank
+        """This process's place in the job, 0 to world_size - 1; it may change with membership."""
+        return self._session.rank
 
     @property
     def world_size(self) -> int:
-        """How many processes train together."""
-        return self._environment.world_size
+        """How many processes train together; it may change with membership."""
+        return self._session.world_size
 
     @property
     def is_main(self) -> bool:
@@ -95,19 +62,29 @@ class Run:
         return self.rank == 0
 
     @property
+    def batch_size(self) -> int:
+        """The total batch, in samples."""
+        return self._session.batch
+
+    @property
     def plan(self) -> Plan:
-        """The split in use."""
-        return self._planner.plan
+        """The split in use; known inside `run.epochs`."""
+        return self._session.plan
 
     @property
     def committed_steps(self) -> int:
         """How many steps have been committed."""
-        return self._figures.steps
+        return self._session.committed_steps
 
     @property
     def boundary(self) -> bool:
         """Whether the batch under way is its step's last: the optimizer acts after it."""
-        return self._stepper.boundary
+        return self._session.stepper.boundary
+
+    @property
+    def committed(self) -> bool:
+        """Whether the step under way counts: whole, and not void because a rank was lost."""
+        return self._session.stepper.committed
 
     # -- the changed lines
 
@@ -120,31 +97,17 @@ class Run:
     ) -> Any:
         """Prepare a model, its optimizers and schedules; return as many values as were given.
 
-        The model moves to this rank's device and starts from rank 0's parameters. None passes
-        through. The options are those of `DistributedDataParallel`.
+        The model moves to this rank's device; all ranks start from one state. None passes through.
+        The options are those of `DistributedDataParallel`.
 
         Raises:
             InputError: something that is none of them, or a second model.
         """
         prepared = tuple(self._prepare_one(each) for each in objects)
-        model = self._stepper.model
-        if model is not None and self._groups is not None and self._stepper.reducer is None:
-            trainable = [p for p in model.module.parameters() if p.requires_grad]
-            reducer = WeightedReducer(
-                self._groups.gradients,
-                self._timer,
-                self._pacer,
-                elements=sum(p.numel() for p in trainable),
-                device=self.device,
-            )
-            options: dict[str, Any] = {
-                "static_graph": static_graph,
-                "find_unused_parameters": find_unused_parameters,
-            }
-            if bucket_cap_mb is not None:
-                options["bucket_cap_mb"] = bucket_cap_mb
-            model.distribute(self._groups.gradients, reducer, options)
-            self._stepper.reducer = reducer
+        options = {"static_graph": static_graph, "find_unused_parameters": find_unused_parameters}
+        self._session.ddp_options |= {name: True for name, wanted in options.items() if wanted}
+        if bucket_cap_mb is not None:
+            self._session.ddp_options["bucket_cap_mb"] = bucket_cap_mb
         return prepared[0] if len(prepared) == 1 else prepared
 
     def loader(self, dataset: Dataset[Any], **options: Any) -> Loader:
@@ -156,45 +119,78 @@ class Run:
         Raises:
             InputError: a second loader, an empty data set, or an option that Staves decides.
         """
-        if self._loader is not None:
+        session = self._session
+        if session.loader is not None:
             raise InputError(
                 "run.loader: this run has its training loader already",
                 hint="evaluate with an ordinary DataLoader",
             )
-        self._loader = Loader(
+        loader = Loader(
             dataset,
-            self,
-            rank=self.rank,
+            session,
             seed=self.seed,
             reference_batch=self._reference_batch,
             place=place_on(self.device),
             options=options,
         )
-        model = self._stepper.model
-        if model is not None and model.has_batch_norm():
-            self._loader.stand_in_samples(2)
-        return self._loader
+        if session.in_epoch:
+            raise TrainingError(
+                "run.loader was called inside run.epochs", hint="make the loader before the loop"
+            )
+        session.loader = loader
+        return loader
+
+    def register(self, name: str, each: Any) -> Any:
+        """Carry an object along to joiners and in checkpoints: an EMA, a scaler, a best metric.
+
+        Returns the object itself. It needs `state_dict()` and `load_state_dict(state)`.
+
+        Raises:
+            InputError: it has no such methods, or the name is taken.
+        """
+        self._session.state.register(name, each)
+        return each
+
+    def on_commit(self, call: Callable[[], None]) -> Callable[[], None]:
+        """Call this after every committed step, before anything else happens: for EMA, counters."""
+        self._session.on_commit.append(call)
+        return call
+
+    @staticmethod
+    def once(work: Callable[[], object]) -> None:
+        """Let one process of this machine do `work` (a download) while the others wait for it."""
+        once(work)
 
     def epochs(self, count: int) -> Iterator[int]:
-        """Iterate over `count` passes over the data, and finish the run after the last."""
+        """Iterate over the passes over the data up to `count`, and finish the run after the last.
+
+        A rank that joins or resumes starts at the epoch under way.
+        """
         positive_integer("run.epochs", count)
-        finished = False
+        session = self._session
+        session.in_epoch = True
+        completed = False
         try:
-            for epoch in range(count):
-                self._in_epoch = True
+            self._join()
+            epoch = session.epoch
+            while epoch < count:
                 yield epoch
-                self._leave_epoch()
-            finished = True
+                session.leave_epoch()
+                epoch = session.epoch
+            completed = True
         except GeneratorExit:  # the script breaks off: what was trained counts
-            finished = True
+            completed = True
             raise
         finally:
-            self._in_epoch = False
-            if finished:
-                self._finish()
+            session.in_epoch = False
+            if completed:
+                session.finish()
 
     def backward(self, loss: torch.Tensor, weight: float | None = None) -> None:
         """Run the backward pass of this batch's mean loss, and reduce the gradients.
+
+        Where a rank was lost meanwhile it does not raise: the step is void (`run.committed` is
+        False), prepared optimizers and schedules do nothing, and its samples come again.
 
         Args:
             loss: the mean over this batch's samples; a scalar.
@@ -205,18 +201,30 @@ class Run:
         Raises:
             TrainingError: outside the loop over the prepared loader, or called twice for a batch.
         """
-        self._stepper.backward(loss, weight)
+        self._session.stepper.backward(loss, weight)
+
+    def clip_grad_norm_(self, max_norm: float, norm_type: float = 2.0) -> torch.Tensor | None:
+        """Clip the norm of the whole batch's gradient; call it before `optimizer.step()`.
+
+        Returns the norm before clipping; None, and nothing is done, where the step is not whole.
+        """
+        stepper = self._session.stepper
+        if stepper.model is None or not stepper.may_step():
+            return None
+        parameters = stepper.model.module.parameters()
+        return torch.nn.utils.clip_grad_norm_(parameters, max_norm, norm_type)
 
     def log(self, **metrics: Any) -> None:
         """Report metrics of this epoch, beside the mean training loss over all ranks."""
-        self._settle()
+        session = self._session
+        session.settle()
         values = {name: float(value) for name, value in metrics.items()}
-        self._figures.metrics |= values
+        session.figures.metrics |= values
         if not self.is_main:
             return
-        epoch, loss = self._figures.epochs, self._figures.epoch_loss
-        if self._channel.connected:
-            self._channel.send("log", epoch=epoch, loss=loss, metrics=values)
+        epoch, loss = session.figures.epochs, session.figures.epoch_loss
+        if session.channel.connected:
+            session.channel.send("log", epoch=epoch, metrics=values)
             return
         shown = [] if loss is None else [f"loss {loss:.4f}"]
         shown += [f"{name} {value:.4g}" for name, value in values.items()]
@@ -229,173 +237,49 @@ class Run:
 
     def report(self) -> dict[str, Any]:
         """Return the figures so far (those of `staves run --json`, as this rank knows them)."""
-        self._settle()
-        return self._figures.report(self.plan, emulated=self._pacer is not None)
-
-    # -- what the loader asks (a `LoaderHost`)
-
-    def plan_for(self, step: int) -> Plan:
-        """Return the plan of that step, as far as it is decided."""
-        plan = self.plan
-        if self._split_of_step is None:
-            return plan
-        split = tuple(int(b) for b in self._split_of_step(step))
-        check_split(split, plan.batch, self.world_size)
-        return Plan(plan.number, "fixed", split, self._planner.micro_steps_of(split))
-
-    def before_batch(self) -> None:
-        """Commit the step that is done, decide what is due, and be ready for the next."""
-        if not self._in_epoch:
-            raise TrainingError(
-                "the loader was used outside of run.epochs",
-                hint="for epoch in run.epochs(n): for inputs, targets in batches: ...",
-            )
-        self._settle()
-        if self._planner.due(self.committed_steps):
-            self._decide()
-        self._stepper.start_clock()
-
-    def begin(self, ticket: Ticket) -> None:
-        """The batch of `ticket` is about to be used."""
-        self._stepper.begin(ticket)
-
-    def end_of_epoch(self) -> None:
-        """Sum the epoch's loss over all ranks (they all pass here), and pause the clock."""
-        loss, samples = self._figures.loss_so_far()
-        if self._groups is None:
-            self._figures.end_epoch(loss, samples)
-        else:
-            self._figures.end_epoch(*self._groups.sum(loss, samples))
-        self._timer.pause()
+        session = self._session
+        session.settle()
+        return session.figures.report(
+            session.planner.plan if session.planner else None, emulated=session.pacer is not None
+        )
 
     # -- inside
 
+    def _join(self) -> None:
+        session = self._session
+        model = session.stepper.model
+        if session.loader is not None and model is not None and model.has_batch_norm():
+            session.loader.stand_in_samples(2)
+        session.join(
+            fingerprint(
+                None if model is None else model.module,
+                session.loader,
+                seed=self.seed,
+                options=session.ddp_options,
+            )
+        )
+
     def _prepare_one(self, each: Any) -> Any:
+        stepper, state = self._session.stepper, self._session.state
         if each is None or isinstance(each, (PreparedModel, PreparedOptimizer, PreparedSchedule)):
             return each
         if isinstance(each, nn.Module):
-            if self._stepper.model is not None:
+            if stepper.model is not None:
                 raise InputError(
                     "run.prepare: a second model",
                     hint="put the models into one nn.Module and prepare that",
                 )
-            self._stepper.model = PreparedModel(each.to(self.device), self._stepper.may_clear)
-            return self._stepper.model
+            state.model = each.to(self.device)
+            stepper.model = PreparedModel(state.model, stepper.may_clear, stepper.lose)
+            return stepper.model
         if isinstance(each, Optimizer):
-            self._stepper.optimizers += 1
-            return PreparedOptimizer(each, self._stepper)
+            stepper.optimizers += 1
+            state.optimizers.append(each)
+            return PreparedOptimizer(each, stepper)
         if isinstance(each, (LRScheduler, ReduceLROnPlateau)):
-            return PreparedSchedule(each, self._stepper)
+            state.schedules.append(each)
+            return PreparedSchedule(each, stepper)
         raise InputError(
             f"run.prepare: a {type(each).__name__} is no model, optimizer or schedule",
             hint="prepare(model, optimizer, schedule); data goes to run.loader",
-        )
-
-    def _first_planner(self, batch: int, max_local_batch: int | None, split: Split) -> Planner:
-        """Agree with the other ranks on devices and caps, and make the first plan."""
-        device = self._environment.device
-        caps = [max_local_batch, device.profile.max_batch if device.profile else None]
-        known = [cap for cap in caps if cap is not None]
-        everyone = [(device, min(known) if known else None)]
-        if self._groups is not None:
-            gathered = self._groups.gather(everyone[0], self.world_size, self.rank)
-            everyone = self._groups.broadcast(gathered)
-        fixed: Sequence[int] | Literal["even"] | None = None
-        if split == "even" or callable(split):
-            fixed = "even"
-        elif not isinstance(split, str):
-            fixed = split
-        return Planner(batch, [d for d, _ in everyone], [cap for _, cap in everyone], fixed)
-
-    def _total(self, value: float) -> float:
-        return value if self._groups is None else self._groups.sum(value)[0]
-
-    def _settle(self) -> None:
-        """Commit the step under way, if it is over: cursor, counts and measurements."""
-        ticket = self._stepper.take()
-        if ticket is None:
-            return
-        assert self._loader is not None
-        self._loader.cursor.commit(ticket.cut)
-        figures, step = self._figures, self.committed_steps
-        record = self._timer.read(step=step, plan=self.plan.number, samples=ticket.local_batch)
-        if record is not None and ticket.cut.batch == self.plan.batch:
-            since = self._plan_since
-            settled = step >= (WARM_UP if since is None else since + SETTLE)
-            figures.measured(record, self.plan, settled=settled)
-            if settled:
-                self._records.append(record)
-                del self._records[:-_RECORDS_KEPT]
-        figures.steps += 1
-        figures.samples += ticket.cut.batch
-        self._say_progress()
-
-    def _decide(self) -> None:
-        """Gather what was measured, decide on rank 0, and tell all ranks."""
-        if self._groups is None:
-            return
-        gathered = self._groups.gather(self._records, self.world_size, self.rank)
-        decision = self._planner.decide(gathered) if gathered is not None else None
-        plan, model = self._groups.broadcast(decision)
-        if self._planner.adopt(plan, self.committed_steps, model):
-            self._plan_since = self.committed_steps
-            if self._loader is not None:
-                self._loader.reissue()
-            self._say_plan()
-        self._timer.pause()
-
-    def _leave_epoch(self) -> None:
-        if not self._stepper.over:  # the script left a batch half done, on purpose: leave it out
-            self._stepper.drop()
-        self._settle()
-        loader = self._loader
-        if loader is None:
-            return
-        if loader.unfinished():  # the script broke off: the rest of this pass is left out
-            self._figures.clear_loss()
-            self._timer.pause()
-            loader.cursor.next_epoch()
-            loader.reissue()
-        else:
-            loader.cursor.next_epoch()
-
-    def _finish(self) -> None:
-        if not self._stepper.over:
-            self._stepper.drop()
-        self._settle()
-        if self._loader is not None:
-            self._loader.close()
-        self._figures.close_plan()
-        report = self._figures.report(self.plan, emulated=self._pacer is not None)
-        self._channel.send("finished", rank=self.rank, report=report)
-
-    def _say_plan(self) -> None:
-        if self.is_main and self.world_size > 1:
-            plan = self.plan
-            self.say(
-                f"step {self.committed_steps}: {plan.describe()}",
-                local_batches=list(plan.local_batches),
-            )
-
-    def say(self, text: str, **fields: Any) -> None:
-        """Tell people something: through the supervisor, or on standard error without one."""
-        if self._channel.connected:
-            self._channel.send("say", text=text, **fields)
-        else:
-            print(f"staves: {text}", file=sys.stderr, flush=True)
-
-    def _say_progress(self) -> None:
-        now = time.monotonic()
-        if not self.is_main or now - self._last_message < _MESSAGE_EVERY:
-            return
-        self._last_message = now
-        loss, samples = self._figures.loss_so_far()
-        self._channel.send(
-            "progress",
-            step=self.committed_steps,
-            epoch=self._figures.epochs,
-            samples=self._figures.samples,
-            steps_per_epoch=None if self._loader is None else len(self._loader),
-            loss=loss / samples if samples else None,
-            step_seconds=self._figures.step_percentiles(),
         )

@@ -14,6 +14,7 @@ import torch
 
 from staves.errors import TrainingError
 from staves.training._figures import Figures
+from staves.training._interrupt import Interrupted
 from staves.training._loader import Ticket
 from staves.training._model import PreparedModel
 from staves.training._pacing import Pacer
@@ -25,12 +26,16 @@ from staves.training._timing import StepTimer
 class Stepper:
     """The step under way (a `StepGate`).
 
+    A step is *void* when the generation broke before its gradients were reduced: the backward pass
+    does not raise, prepared optimizers and schedules do nothing, and the loader yields the same
+    samples again, split anew (rule 3).
+
     Args:
         timer: of the steps.
         pacer: of an emulated device; None for a real one.
         figures: where losses are counted.
-        total: sums a number over all ranks, for batches that are weighted otherwise than by
-        samples.
+        total: sums a number over all ranks, for batches weighted otherwise than by samples.
+        lost: whether a failure of a collective comes from a broken generation.
     """
 
     def __init__(
@@ -39,15 +44,19 @@ class Stepper:
         pacer: Pacer | None,
         figures: Figures,
         total: Callable[[float], float],
+        lost: Callable[[], bool],
     ) -> None:
         self.timer, self.pacer, self.figures = timer, pacer, figures
         self.model: PreparedModel | None = None
         self.reducer: WeightedReducer | None = None
         self.optimizers = 0
-        self._total = total
+        self.void = False
+        self.on_failed_update: Callable[[], None] = lambda: None
+        self._total, self._lost = total, lost
         self._ticket: Ticket | None = None
         self._backward_done = False
         self._updates = 0
+        self._losses: list[tuple[torch.Tensor, int]] = []
         self._local_weight = 0.0
         self._total_weight = 0.0
         self._weight_unit: float | None = None
@@ -56,6 +65,11 @@ class Stepper:
     def boundary(self) -> bool:
         """Whether the batch under way is its step's last: the optimizer acts after it."""
         return self._ticket is not None and self._ticket.last
+
+    @property
+    def committed(self) -> bool:
+        """Whether the last backward pass made a step whole, so that its update counts."""
+        return self.boundary and self._backward_done and not self.void
 
     def start_clock(self) -> None:
         """Start timing here, unless the step before ended just now and its end is the start."""
@@ -73,6 +87,7 @@ class Stepper:
             self.model.synchronise(ticket.last)
         if ticket.micro == 0:
             self._local_weight = 0.0
+            self._losses.clear()
             if self.reducer is not None:
                 self.reducer.weight = ticket.local_batch / ticket.cut.batch
 
@@ -90,45 +105,47 @@ class Stepper:
                 hint="add the losses and call it once",
             )
         if ticket.samples > 0:
-            self.figures.add_loss(loss, ticket.samples)
+            self._losses.append((loss.detach(), ticket.samples))
         if self.pacer is not None:
             self.pacer.forward(ticket.samples)
-        scale = self._weigh(ticket, weight)
-        weighted = loss if scale == 1.0 else loss * scale
-        if ticket.last:
-            self._last_backward(weighted)
-        elif ticket.samples > 0:  # a stand-in's gradient is wanted nowhere
-            weighted.backward()  # type: ignore[no-untyped-call]
-        if self.pacer is not None and (not ticket.last or self.reducer is None):
-            self.pacer.backward()
-        if ticket.last:
-            self._end_clock()
-            if self.reducer is None and weight is not None:
-                self._rescale_gradients()
+        try:
+            if not self.void:
+                self._backward(ticket, loss, weight)
+        except (RuntimeError, Interrupted):
+            if not self._lost():
+                raise
+            self.void = True
         self._backward_done = True
+
+    def lose(self) -> bool:
+        """A collective in the forward pass has failed: void the step if a broken generation did."""
+        if self._lost():
+            self.void = True
+        return self.void
 
     def may_step(self) -> bool:
         """Whether the step under way is whole."""
         if self._ticket is not None and not self._backward_done:
             raise _no_backward()
-        return self.boundary
+        return self.boundary and not self.void
 
     def may_schedule(self) -> bool:
         """Whether the step under way is whole, or none is under way."""
-        return self._ticket is None or self._ticket.last
+        return self._ticket is None or (self._ticket.last and not self.void)
 
     def may_clear(self) -> bool:
         """Whether no gradients of the step under way would be lost, or it is whole."""
-        if self._ticket is None:
+        if self._ticket is None or self.void:
             return True
         return self._ticket.last if self._backward_done else self._ticket.micro == 0
-
-    def stepping(self) -> None:
-        """An optimizer is about to update parameters."""
 
     def stepped(self) -> None:
         """An optimizer has updated parameters."""
         self._updates += 1
+
+    def update_failed(self) -> None:
+        """An optimizer failed half-way: the parameters belong to no step (rule 7)."""
+        self.on_failed_update()
 
     @property
     def over(self) -> bool:
@@ -136,7 +153,8 @@ class Stepper:
         ticket = self._ticket
         if ticket is None:
             return True
-        return ticket.last and self._backward_done and (not self.optimizers or self._updates > 0)
+        whole = ticket.last and self._backward_done
+        return whole and (self.void or not self.optimizers or self._updates > 0)
 
     def take(self) -> Ticket | None:
         """Return the ticket of a step that is over, to be committed now; None while none is.
@@ -151,29 +169,46 @@ class Stepper:
             raise _no_backward()
         if not ticket.last:
             return None
+        if self.void:
+            self.drop()
+            return None
         if self.optimizers and self._updates == 0:
             raise TrainingError(
                 "optimizer.step() was not called after run.backward(loss)",
                 hint="step the optimizer that run.prepare returned, once for every batch",
             )
+        for loss, samples in self._losses:
+            self.figures.add_loss(loss, samples)
         self._ticket, self._updates = None, 0
         return ticket
 
     def drop(self) -> None:
-        """Forget a step that was begun and will not be finished."""
-        self._ticket, self._updates = None, 0
+        """Forget a step that was begun and will not be finished, and its gradients."""
+        if self.model is not None and self._ticket is not None:
+            self.model.module.zero_grad(set_to_none=True)
+        self._ticket, self._updates, self.void = None, 0, False
+        self._losses.clear()
+        self.timer.pause()
 
-    def _last_backward(self, loss: torch.Tensor) -> None:
-        self.timer.backward()
-        if self.reducer is not None:
-            self.reducer.begin()
-        loss.backward()  # type: ignore[no-untyped-call]
-
-    def _end_clock(self) -> None:
+    def _backward(self, ticket: Ticket, loss: torch.Tensor, weight: float | None) -> None:
+        scale = self._weigh(ticket, weight)
+        weighted = loss if scale == 1.0 else loss * scale
+        if ticket.last:
+            self.timer.backward()
+            if self.reducer is not None:
+                self.reducer.begin()
+        if ticket.last or ticket.samples > 0:  # a stand-in's gradient is wanted nowhere else
+            weighted.backward()  # type: ignore[no-untyped-call]
+        if self.pacer is not None and (not ticket.last or self.reducer is None):
+            self.pacer.backward()
+        if not ticket.last:
+            return
         self.timer.end()
         if self.pacer is not None:
             self.pacer.end(counted=self.figures.steps >= WARM_UP)
             self.pacer.begin(time.perf_counter())
+        if self.reducer is None and weight is not None:
+            self._rescale_gradients()
 
     def _weigh(self, ticket: Ticket, weight: float | None) -> float:
         """Return the factor of this batch's loss, and set the reducer's.

@@ -98,6 +98,11 @@ class StepTimer:
         """Whether a step is being timed."""
         return self._start is not None
 
+    @property
+    def last_end(self) -> float | None:
+        """When the last step ended, by the host's clock; None where that is not known."""
+        return self._end if isinstance(self._end, float) else None
+
     def pause(self) -> None:
         """What follows (an evaluation, a change of plan) belongs to no step."""
         self._start = None

@@ -1,0 +1,243 @@
+"""Whom this rank trains with: fixed for the whole run, or as the supervisor says."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from typing import Any, Protocol
+
+import torch
+from torch._C._distributed_c10d import Store, TCPStore
+
+from staves.membership import Commit, Follower, Joiner
+from staves.training import _group
+from staves.training._channel import Channel
+from staves.training._environment import Environment, WorkerDevice
+from staves.training._exchange import Exchange
+from staves.training._interrupt import Interrupted
+
+Seat = tuple[WorkerDevice, int | None]
+"""A rank's device, and the most samples that it holds at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """One membership of the job, as this rank sees it.
+
+    `source` is the rank whose state wins; `receivers` are the ranks that take it. `store` is None for
+    a process that is alone and has no supervisor.
+    """
+
+    number: int
+    attempt: int
+    rank: int
+    seats: tuple[Seat, ...]
+    source: int
+    receivers: tuple[int, ...]
+    fresh: bool
+    store: Store | None
+
+    @property
+    def world_size(self) -> int:
+        """How many ranks train together."""
+        return len(self.seats)
+
+
+class Crew(Protocol):
+    """What a run asks about its membership."""
+
+    on_abandon: Callable[[], None]
+
+    def first(self, seat: Seat, fingerprint: str) -> Generation:
+        """Say that this rank is ready, and wait for its first generation."""
+
+    def boundary(self, step: int) -> Generation | None:
+        """Return the generation to change to at this step boundary, or None to go on."""
+
+    def interrupted(self) -> bool:
+        """Whether the generation in force has broken."""
+
+    def complete(self) -> None:
+        """This rank's state belongs to one committed step, and all of it is here."""
+
+    def incomplete(self) -> None:
+        """This rank's state belongs to no committed step any more."""
+
+
+class FixedCrew:
+    """The members that the launcher started, for good: plain `python` and torchrun."""
+
+    def __init__(self, environment: Environment, device: torch.device) -> None:
+        self._environment, self._device = environment, device
+        self.on_abandon: Callable[[], None] = lambda: None
+
+    def first(self, seat: Seat, fingerprint: str) -> Generation:
+        """Learn the other ranks' devices. `fingerprint` is not compared: nobody joins later."""
+        rank, world = self._environment.rank, self._environment.world_size
+        if world == 1:
+            return Generation(1, 1, 0, (seat,), 0, (), True, None)
+        store = _group.join_by_environment(self._device)
+        exchange = Exchange(
+            store, generation=0, rank=rank, world_size=world, interrupted=self.interrupted
+        )
+        seats = exchange.broadcast(exchange.gather(seat))
+        return Generation(1, 1, rank, tuple(seats), 0, tuple(range(1, world)), True, store)
+
+    def boundary(self, step: int) -> Generation | None:
+        """Never changes."""
+        return None
+
+    def interrupted(self) -> bool:
+        """Never: torchrun ends all ranks when one dies."""
+        return False
+
+    def complete(self) -> None:
+        """Nobody asks."""
+
+    def incomplete(self) -> None:
+        """Nobody asks."""
+
+
+class SupervisedCrew:
+    """The members that the supervisor says; a thread listens to it.
+
+    Failure notice comes from the supervisor, never from a collective (rule 1): on notice the
+    watcher fails what is under way, and the main thread finds out at the next boundary.
+    """
+
+    def __init__(self, environment: Environment, channel: Channel) -> None:
+        assert environment.member is not None
+        self.on_abandon: Callable[[], None] = lambda: None
+        self._member = environment.member
+        self._channel = channel
+        self._follower = Follower(environment.member)
+        self._changed = threading.Condition()
+        self._broken = False
+        self._store_address: tuple[str, int] = ("", 0)
+        self._addresses: dict[int, tuple[str, int]] = {}
+        self._stores: dict[int, TCPStore] = {}
+        threading.Thread(target=self._listen, name="staves-watcher", daemon=True).start()
+
+    def first(self, seat: Seat, fingerprint: str) -> Generation:
+        """Say hello, and wait until a generation includes this rank."""
+        device, cap = seat
+        about = {
+            "cap": cap,
+            "device": {
+                "name": device.name,
+                "type": device.type,
+                "profile": device.profile.to_document() if device.profile else None,
+            },
+        }
+        self._channel.send("hello", **asdict(Joiner(fingerprint, about)))
+        while True:
+            generation = self.boundary(0)
+            if generation is not None:
+                return generation
+
+    def boundary(self, step: int) -> Generation | None:
+        """Answer proposals, wait where the machine says so, and change over when it is time.
+
+        Raises:
+            SystemExit: this rank leaves the job.
+        """
+        while True:
+            with self._changed:
+                action = self._follower.boundary(step, time.monotonic())
+                answer = self._follower.answer()
+                commit = self._follower.switched() if action == "switch" else None
+                if commit is not None:
+                    self._broken = False
+            if answer is not None:
+                generation, at, complete = answer
+                self._channel.send(
+                    "prepared", generation=generation, step=at, complete=complete
+                )
+            if action == "go":
+                return None
+            if action == "leave":
+                self._channel.send("left", step=step)
+                sys.exit(0)
+            if commit is not None:
+                try:
+                    return self._generation(commit)
+                except Interrupted:
+                    continue
+            with self._changed:
+                self._changed.wait(0.02)
+
+    def interrupted(self) -> bool:
+        """Whether notice has come that the generation in force is broken."""
+        return self._broken
+
+    def complete(self) -> None:
+        """Tell the machine."""
+        with self._changed:
+            self._follower.state_received()
+
+    def incomplete(self) -> None:
+        """Tell the machine."""
+        with self._changed:
+            self._follower.incomplete()
+
+    def _generation(self, commit: Commit) -> Generation:
+        ranks = {member: rank for rank, member in enumerate(commit.members)}
+        source = commit.members[0] if commit.source is None else commit.source
+        seats = tuple(_seat(about) for about in commit.about)
+        return Generation(
+            number=commit.generation,
+            attempt=commit.attempt,
+            rank=ranks[self._member],
+            seats=seats,
+            source=ranks[source],
+            receivers=tuple(ranks[member] for member in commit.receivers),
+            fresh=commit.source is None,
+            store=self._store(commit.store),
+        )
+
+    def _store(self, number: int) -> TCPStore:
+        if number not in self._stores:
+            host, port = self._addresses[number]
+            try:
+                self._stores[number] = TCPStore(
+                    host, port, is_master=False, timeout=timedelta(seconds=30)
+                )
+            except RuntimeError as error:
+                raise Interrupted from error
+        return self._stores[number]
+
+    def _listen(self) -> None:
+        for message in self._channel.receive():
+            with self._changed:
+                self._handle(message)
+                self._changed.notify_all()
+            if self._broken:
+                self.on_abandon()
+        # The supervisor has gone; its death ends this process too, and must not wait for user code.
+        _group.end_process(1)
+
+    def _handle(self, message: dict[str, Any]) -> None:
+        kind = message.pop("kind")
+        if kind == "propose":
+            notice = self._follower.proposed(message["generation"], message["broken"])
+            if notice is not None:
+                self._broken = True
+        elif kind == "withdraw":
+            self._follower.withdrawn(message["generation"])
+        elif kind == "lease":
+            self._follower.lease(time.monotonic() + message["seconds"])
+        elif kind == "commit":
+            host, port = message.pop("address")
+            self._addresses[message["store"]] = (host, port)
+            message["about"] = tuple(message["about"])
+            for name in ("to", "members", "receivers"):
+                message[name] = tuple(message[name])
+            self._follower.committed(Commit(**message))
+
+
+def _seat(about: dict[str, Any]) -> Seat:
+    return WorkerDevice.from_document(about["device"]), about["cap"]

@@ -1,0 +1,76 @@
+"""Small objects between the ranks of a generation, through the rendezvous store.
+
+For what happens once in many steps (decisions, sums of an epoch). Unlike a collective it can be given
+up at any point, and a rank that has died leaves nobody hanging.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+from torch._C._distributed_c10d import PrefixStore, Store
+
+from staves.training._interrupt import Interrupted, poll
+
+
+class Exchange:
+    """All ranks call the same methods in the same order.
+
+    What is pickled here was written by this program, and is read by this job's own ranks only.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        generation: int,
+        rank: int,
+        world_size: int,
+        interrupted: Callable[[], bool],
+    ) -> None:
+        self._store = PrefixStore(f"exchange-{generation}", store)
+        self.rank, self.world_size = rank, world_size
+        self._interrupted = interrupted
+        self._calls = 0
+
+    def gather(self, value: Any) -> list[Any] | None:
+        """Return the values of all ranks, in rank order, on rank 0; None elsewhere."""
+        call = self._next()
+        if self.rank != 0:
+            self._set(f"{call}/{self.rank}", value)
+            return None
+        return [value] + [self._get(f"{call}/{r}") for r in range(1, self.world_size)]
+
+    def broadcast(self, value: Any, source: int = 0) -> Any:
+        """Return the value of rank `source` on every rank."""
+        call = self._next()
+        if self.rank == source:
+            self._set(call, value)
+            return value
+        return self._get(call)
+
+    def sum(self, *values: float) -> list[float]:
+        """Return the sums of the values over all ranks, alike on each."""
+        gathered = self.gather(values)
+        totals = None if gathered is None else [sum(column) for column in zip(*gathered)]
+        result: list[float] = self.broadcast(totals)
+        return result
+
+    def _next(self) -> str:
+        self._calls += 1
+        return str(self._calls)
+
+    def _set(self, key: str, value: Any) -> None:
+        try:
+            self._store.set(key, pickle.dumps(value))
+        except RuntimeError as error:  # the store has gone: a new generation is on its way
+            raise Interrupted from error
+
+    def _get(self, key: str) -> Any:
+        try:
+            poll(lambda: self._store.check([key]), self._interrupted)
+            return pickle.loads(self._store.get(key))
+        except RuntimeError as error:
+            raise Interrupted from error

@@ -1,0 +1,59 @@
+"""Waiting that ends when the generation breaks: the only way in which this room waits for others."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+_SHORT, _LONG = 0.0002, 0.002  # seconds between two looks, at first and later
+
+
+class Interrupted(Exception):
+    """The generation in force has lost a member: give up what is under way, at the next boundary."""
+
+
+def poll(ready: Callable[[], bool], interrupted: Callable[[], bool]) -> None:
+    """Return when `ready`.
+
+    Raises:
+        Interrupted: `interrupted` came first.
+    """
+    pause = _SHORT
+    while not ready():
+        if interrupted():
+            raise Interrupted
+        time.sleep(pause)
+        pause = min(_LONG, pause * 1.5)
+
+
+def run_interruptibly(
+    blocking: Callable[[], object],
+    interrupted: Callable[[], bool],
+    meanwhile: Callable[[], T] | None = None,
+) -> T:
+    """Run what may block for ever in a thread that can be left behind; do `meanwhile` beside it.
+
+    Returns what `meanwhile` returned.
+
+    Raises:
+        Interrupted: the generation broke first (the thread stays), or `blocking` failed with it.
+    """
+    errors: list[Exception] = []
+
+    def body() -> None:
+        try:
+            blocking()
+        except Exception as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=body, name="staves-blocking", daemon=True)
+    thread.start()
+    result = None if meanwhile is None else meanwhile()
+    poll(lambda: not thread.is_alive(), interrupted)
+    if errors:
+        raise Interrupted from errors[0]
+    return result  # type: ignore[return-value]

@@ -1,0 +1,42 @@
+"""Random states as pure functions of the place in the data, never carried by a rank (rule 18)."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import Dataset, TensorDataset
+
+
+def seed_everything(*place: int) -> None:
+    """Seed Python's, numpy's and torch's generators from a place such as (seed, epoch, sample)."""
+    words = np.random.SeedSequence([p & (2**64 - 1) for p in place]).generate_state(3)
+    random.seed(int(words[0]))
+    np.random.seed(words[1])  # noqa: NPY002  # the generator that user code draws from
+    torch.manual_seed(int(words[2]))
+
+
+class SampleSeeded(Dataset[Any]):
+    """A data set whose augmentation depends on (seed, epoch, sample) alone.
+
+    Whichever rank or loader worker loads a sample, in whatever split, it comes out alike. Asked by
+    (epoch, index) pairs.
+    """
+
+    def __init__(self, dataset: Dataset[Any], seed: int) -> None:
+        self.dataset, self._seed = dataset, seed
+
+    def __getitem__(self, place: tuple[int, int]) -> Any:
+        epoch, index = place
+        seed_everything(self._seed, epoch, index)
+        return self.dataset[index]
+
+    def __len__(self) -> int:
+        return len(self.dataset)  # type: ignore[arg-type]
+
+
+def draws_at_random(dataset: Dataset[Any]) -> bool:
+    """Whether loading a sample may draw random numbers; tensors are only indexed."""
+    return not isinstance(dataset, TensorDataset)

@@ -1,0 +1,469 @@
+"""What happens at step boundaries: commit, change membership, decide, save. One rank's side of it.
+
+All of it happens where the loader is asked for the next batch, a place that every rank passes at the
+same steps. Whatever waits for other ranks here can be given up when the generation breaks, and is
+then done again in the next one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import torch
+
+from staves.errors import TrainingError
+from staves.training import _group
+from staves.training._channel import Channel
+from staves.training._checkpoint import Checkpoints
+from staves.training._crew import Crew, Generation, Seat
+from staves.training._environment import Environment
+from staves.training._exchange import Exchange
+from staves.training._figures import Figures
+from staves.training._interrupt import Interrupted, poll
+from staves.training._knowledge import Knowledge
+from staves.training._loader import Loader, Ticket
+from staves.training._pacing import Pacer
+from staves.training._planner import SETTLE, WARM_UP, Plan, Planner, check_split
+from staves.training._random import seed_everything
+from staves.training._reducer import WeightedReducer
+from staves.training._state import TrainingState, transfer
+from staves.training._step import Stepper
+from staves.training._timing import CudaClock, HostClock, StepRecord, StepTimer
+
+Split = Literal["auto", "even"] | Sequence[int] | Callable[[int], Sequence[int]]
+"""How a batch is split: see `staves.init`."""
+
+_MESSAGE_EVERY = 0.25  # seconds between two progress messages
+_RECORDS_KEPT = 400  # measured steps a rank keeps for its fits
+_NOTICE_WITHIN = 30.0  # seconds in which the supervisor says why a collective failed
+
+
+class Session:
+    """The training loop's inside: a `LoaderHost`, and the owner of everything that changes."""
+
+    def __init__(
+        self,
+        environment: Environment,
+        device: torch.device,
+        channel: Channel,
+        crew: Crew,
+        *,
+        batch: int,
+        seed: int,
+        split: Split,
+        max_local_batch: int | None,
+    ) -> None:
+        self.environment, self.device, self.channel, self.crew = environment, device, channel, crew
+        self.batch, self.seed, self.split = batch, seed, split
+        self.pacer = None if environment.device.profile is None else Pacer(environment.device.profile)
+        self.timer = StepTimer(CudaClock() if device.type == "cuda" else HostClock())
+        self.figures = Figures(self.pacer)
+        self.stepper = Stepper(self.timer, self.pacer, self.figures, self._total, self._lost)
+        self.stepper.on_failed_update = crew.incomplete
+        self.state = TrainingState()
+        self.ddp_options: dict[str, Any] = {}
+        self.checkpoints: Checkpoints | None = None
+        self.checkpoint_every = 300.0
+        self.loader: Loader | None = None
+        self.planner: Planner | None = None
+        self.in_epoch = False
+        self.on_commit: list[Callable[[], None]] = []
+        self._cap = max_local_batch
+        self._generation: Generation | None = None
+        self._formed = False
+        self._exchange: Exchange | None = None
+        self._records: list[StepRecord] = []
+        self._knowledge = Knowledge()
+        self._plan_since = 0
+        self._next_plan = 0
+        self._last_step_end: float | None = None
+        self._last_message = 0.0
+        self._last_save = time.monotonic()
+        crew.on_abandon = self._abandon
+
+    # -- what the loader asks
+
+    @property
+    def rank(self) -> int:
+        """This process's rank in the generation in force."""
+        return self.environment.rank if self._generation is None else self._generation.rank
+
+    @property
+    def world_size(self) -> int:
+        """How many ranks train together."""
+        generation = self._generation
+        return self.environment.world_size if generation is None else generation.world_size
+
+    @property
+    def committed_steps(self) -> int:
+        """How many steps have been committed."""
+        return self.figures.steps
+
+    @property
+    def epoch(self) -> int:
+        """The pass over the data under way."""
+        return self.figures.epochs if self.loader is None else self.loader.cursor.epoch
+
+    @property
+    def plan(self) -> Plan:
+        """The split in use.
+
+        Raises:
+            TrainingError: before `run.epochs`.
+        """
+        if self.planner is None:
+            raise TrainingError(
+                "there is no plan before run.epochs", hint="read run.plan inside the loop"
+            )
+        return self.planner.plan
+
+    def plan_for(self, step: int) -> Plan:
+        """Return the plan of that step, as far as it is decided."""
+        plan = self.plan
+        if not callable(self.split):
+            return plan
+        split = tuple(int(b) for b in self.split(step))
+        check_split(split, plan.batch, self.world_size)
+        assert self.planner is not None
+        return Plan(plan.number, "fixed", split, self.planner.micro_steps_of(split))
+
+    def before_batch(self) -> None:
+        """Commit the step that is done; change, decide and save what is due; start the clock."""
+        if not self.in_epoch:
+            raise TrainingError(
+                "the loader was used outside of run.epochs",
+                hint="for epoch in run.epochs(n): for inputs, targets in batches: ...",
+            )
+        self.settle()
+        self._pass_boundary()
+        self.stepper.start_clock()
+
+    def begin(self, ticket: Ticket) -> None:
+        """The batch of `ticket` is about to be used."""
+        self.stepper.begin(ticket)
+        seed_everything(self.seed, ticket.cut.epoch, ticket.start)
+
+    def end_of_epoch(self) -> None:
+        """Count the epoch, tell its loss, and pause the clock."""
+        loss, samples = self.figures.loss_so_far()
+        self.channel.send("epoch", epoch=self.figures.epochs, loss=loss, samples=samples)
+        if not self.channel.connected and self._exchange is not None:
+            loss, samples = self._exchange.sum(loss, samples)
+        self.figures.end_epoch(loss, samples)
+        self.timer.pause()
+
+    # -- begin, commit, finish
+
+    def join(self, fingerprint: str) -> None:
+        """Join the job's generation: the first, or the one in force when this rank came."""
+        profile = self.environment.device.profile
+        caps = [c for c in (self._cap, profile.max_batch if profile else None) if c is not None]
+        seat: Seat = (self.environment.device, min(caps) if caps else None)
+        self._change(self.crew.first(seat, fingerprint))
+        self._pass_boundary()
+
+    def settle(self) -> None:
+        """Commit the step under way, if it is over: cursor, counts and measurements."""
+        ticket = self.stepper.take()
+        if ticket is None:
+            return
+        assert self.loader is not None
+        self.loader.cursor.commit(ticket.cut)
+        figures, step = self.figures, self.committed_steps
+        record = self.timer.read(step=step, plan=self.plan.number, samples=ticket.local_batch)
+        if record is not None and ticket.cut.batch == self.batch:
+            settled = step >= self._plan_since + (WARM_UP if self._plan_since == 0 else SETTLE)
+            figures.measured(record, self.plan, settled=settled)
+            if settled:
+                self._records.append(record)
+                del self._records[:-_RECORDS_KEPT]
+        if self._last_step_end is not None:
+            figures.pauses.append(time.perf_counter() - self._last_step_end)
+            self._last_step_end = None
+        figures.steps += 1
+        figures.samples += ticket.cut.batch
+        for call in self.on_commit:
+            call()
+        generation = self._generation
+        assert generation is not None
+        self.channel.send(
+            "step",
+            attempt=generation.attempt,
+            generation=generation.number,
+            step=step,
+            epoch=ticket.cut.epoch,
+            start=ticket.cut.start,
+            local_batches=list(ticket.cut.local_batches),
+        )
+        self._say_progress()
+
+    def finish(self) -> None:
+        """Commit what is whole, save it, and report."""
+        if not self.stepper.over:
+            self.stepper.drop()
+        self.settle()
+        if self.loader is not None:
+            self.loader.close()
+        self.figures.close_plan()
+        if self.checkpoints is not None and self.rank == 0 and self._generation is not None:
+            self._save(wait=True)
+        report = self.figures.report(
+            self.planner.plan if self.planner else None, emulated=self.pacer is not None
+        )
+        self.channel.send("finished", rank=self.rank, report=report)
+
+    def leave_epoch(self) -> None:
+        """Go on to the next pass, also where the script broke off this one."""
+        if not self.stepper.over:
+            self.stepper.drop()
+        self.settle()
+        loader = self.loader
+        if loader is None:
+            self.figures.epochs += 1
+            return
+        broken_off = loader.unfinished()
+        loader.cursor.next_epoch()
+        if broken_off:
+            self.figures.clear_loss()
+            self.timer.pause()
+            loader.reissue()
+
+    # -- membership
+
+    def _pass_boundary(self) -> None:
+        """Do what is due at this boundary, again and again until a whole generation has done it."""
+        given_up_at: float | None = None
+        while True:
+            change = self.crew.boundary(self.committed_steps)
+            try:
+                if change is not None:
+                    self._change(change)
+                if not self._formed:
+                    # Given up; the supervisor is about to say which generation comes.
+                    given_up_at = given_up_at or time.monotonic()
+                    if time.monotonic() - given_up_at > _NOTICE_WITHIN:
+                        raise TrainingError("the generation could not be formed, and none came")
+                    time.sleep(0.005)
+                    continue
+                assert self.planner is not None
+                if self.planner.due(self.committed_steps):
+                    self._decide()
+                self._save_if_due()
+                return
+            except Interrupted:
+                self._formed = False
+
+    def _change(self, generation: Generation) -> None:
+        """Form a generation: its group, its state, its plan."""
+        broken, self._formed = self.crew.interrupted() or not self._formed, False
+        first = self._generation is None
+        if not first and self.timer.started:
+            self._last_step_end = self.timer.last_end
+        self._release(broken=broken)
+        self._generation = generation
+        try:
+            self._form(generation)
+        except Interrupted:
+            # What was received so far lies aside: this rank's own state is as it was.
+            self._release(broken=True)
+            raise
+        self._formed = True
+        self.figures.generations += 1
+        self.timer.pause()
+        self._say_plan()
+
+    def _form(self, generation: Generation) -> None:
+        interrupted = self.crew.interrupted
+        group = None
+        if generation.store is not None:
+            self._exchange = Exchange(
+                generation.store,
+                generation=generation.number,
+                rank=generation.rank,
+                world_size=generation.world_size,
+                interrupted=interrupted,
+            )
+            group = _group.form(
+                generation.store,
+                generation=generation.number,
+                rank=generation.rank,
+                world_size=generation.world_size,
+                device=self.device,
+                interrupted=interrupted,
+            )
+        self._share_state(generation)
+        self._make_planner(generation)
+        model = self.stepper.model
+        if model is not None and group is not None:
+            trainable = [p for p in model.module.parameters() if p.requires_grad]
+            self.stepper.reducer = WeightedReducer(
+                group,
+                self.timer,
+                self.pacer,
+                elements=sum(p.numel() for p in trainable),
+                device=self.device,
+            )
+            model.distribute(group, self.stepper.reducer, self.ddp_options)
+        if self.loader is not None:
+            self.loader.reissue()
+
+    def _share_state(self, generation: Generation) -> None:
+        """Give the receivers the source's state; at the start of an attempt the checkpoint's."""
+        is_source = generation.rank == generation.source
+        if generation.rank == 0 and self.checkpoints is not None:
+            self.checkpoints.claim()
+        if generation.fresh and is_source and self.checkpoints is not None:
+            saved = self.checkpoints.latest()
+            if saved is not None:
+                self._load(saved)
+                self.channel.say(f"resumed at step {self.committed_steps} from {self.checkpoints.folder}")
+        if generation.receivers and self._exchange is not None:
+            received = transfer(
+                self._capture() if is_source else None,
+                exchange=self._exchange,
+                source=generation.source,
+                receivers=generation.receivers,
+                interrupted=self.crew.interrupted,
+            )
+            if received is not None:
+                self.crew.incomplete()  # from here to the end of loading it is neither old nor new
+                self._load(received)
+        self.crew.complete()
+
+    def _make_planner(self, generation: Generation) -> None:
+        fixed: Sequence[int] | Literal["even"] | None = None
+        if self.split == "even" or callable(self.split):
+            fixed = "even"
+        elif not isinstance(self.split, str):
+            fits = len(self.split) == generation.world_size or self.figures.generations == 0
+            fixed = self.split if fits else "even"
+        self.planner = Planner(
+            self.batch,
+            [device for device, _ in generation.seats],
+            [cap for _, cap in generation.seats],
+            fixed,
+            knowledge=self._knowledge,
+            since=self.committed_steps,
+            number=self._next_plan,
+        )
+        self._next_plan += 1
+        self._plan_since = self.committed_steps
+        self._records.clear()
+
+    def _release(self, *, broken: bool) -> None:
+        """Let go of the generation before; what it may still be stuck in is parked."""
+        model = self.stepper.model
+        ddp = model.release() if model is not None else None
+        if broken:
+            _group.park(ddp, self.stepper.reducer)
+        _group.leave(broken=broken)
+        self.stepper.reducer = None
+        self._exchange = None
+
+    def _abandon(self) -> None:
+        """Called by the watcher: fail the buckets under way."""
+        reducer = self.stepper.reducer
+        if reducer is not None:
+            reducer.abandon(RuntimeError("the generation has lost a member"))
+
+    def _lost(self) -> bool:
+        """Whether a failed collective means a broken generation; its notice may still be coming."""
+        if not self.channel.connected:
+            return False
+        until = time.monotonic() + _NOTICE_WITHIN
+        try:
+            poll(lambda: time.monotonic() > until, self.crew.interrupted)
+        except Interrupted:
+            return True
+        return False
+
+    def _total(self, value: float) -> float:
+        return value if self._exchange is None else self._exchange.sum(value)[0]
+
+    # -- decisions and checkpoints
+
+    def _decide(self) -> None:
+        """Gather what was measured, decide on rank 0, and tell all ranks."""
+        if self._exchange is None or self.planner is None:
+            return
+        gathered = self._exchange.gather(self._records)
+        decision = self.planner.decide(gathered) if gathered is not None else None
+        plan, model = self._exchange.broadcast(decision)
+        changed = self.planner.adopt(plan, self.committed_steps, model)
+        self._knowledge = self.planner.knowledge
+        if changed:
+            self._next_plan = max(self._next_plan, plan.number + 1)
+            self._plan_since = self.committed_steps
+            if self.loader is not None:
+                self.loader.reissue()
+            self._say_plan()
+        self.timer.pause()
+
+    def _capture(self) -> dict[str, Any]:
+        cursor = self.loader.cursor if self.loader is not None else None
+        return self.state.capture(
+            {
+                "figures": self.figures.to_document(),
+                "epoch": cursor.epoch if cursor else 0,
+                "position": cursor.position if cursor else 0,
+                "length": cursor.length if cursor else 0,
+                "seed": self.seed,
+                "knowledge": self._knowledge.to_document(),
+                "next_plan": self._next_plan,
+            }
+        )
+
+    def _load(self, state: dict[str, Any]) -> None:
+        progress = self.state.restore(state)
+        if self.loader is not None:
+            cursor = self.loader.cursor
+            if (progress["length"], progress["seed"]) != (cursor.length, self.seed):
+                raise TrainingError(
+                    f"the state belongs to {progress['length']} samples and seed"
+                    f" {progress['seed']}, this script has {cursor.length} and {self.seed}",
+                    hint="resume with the data set and seed it was trained with",
+                )
+            cursor.epoch, cursor.position = progress["epoch"], progress["position"]
+        self.figures.load_document(progress["figures"])
+        self._knowledge = Knowledge.from_document(progress["knowledge"])
+        self._next_plan = progress["next_plan"]
+
+    def _save_if_due(self) -> None:
+        checkpoints = self.checkpoints
+        if checkpoints is None or self.rank != 0 or checkpoints.writing:
+            return
+        if time.monotonic() - self._last_save >= self.checkpoint_every and self.committed_steps:
+            self._save(wait=False)
+
+    def _save(self, *, wait: bool) -> None:
+        assert self.checkpoints is not None
+        self._last_save = time.monotonic()
+        self.checkpoints.save(self._capture(), step=self.committed_steps, wait=wait)
+        self.timer.pause()
+
+    # -- messages
+
+    def _say_plan(self) -> None:
+        if self.rank == 0 and self.world_size > 1:
+            self.channel.say(
+                f"step {self.committed_steps}: {self.plan.describe()}",
+                local_batches=list(self.plan.local_batches),
+            )
+
+    def _say_progress(self) -> None:
+        now = time.monotonic()
+        if self.rank != 0 or now - self._last_message < _MESSAGE_EVERY:
+            return
+        self._last_message = now
+        loss, samples = self.figures.loss_so_far()
+        self.channel.send(
+            "progress",
+            step=self.committed_steps,
+            epoch=self.figures.epochs,
+            samples=self.figures.samples,
+            steps_per_epoch=None if self.loader is None else len(self.loader),
+            loss=loss / samples if samples else None,
+            step_seconds=self.figures.step_percentiles(),
+        )

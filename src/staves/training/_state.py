@@ -1,0 +1,206 @@
+"""The full training state: what a joiner receives, and what a checkpoint holds.
+
+One dictionary of plain containers and tensors: the model, optimizers, schedules, registered objects,
+and the run's own progress. World size is in none of it, so it loads at any number of ranks.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from staves.errors import InputError, TrainingError
+from staves.training._exchange import Exchange
+from staves.training._interrupt import run_interruptibly
+
+
+@dataclass
+class TrainingState:
+    """References to everything that has state."""
+
+    model: nn.Module | None = None
+    optimizers: list[Any] = field(default_factory=list)
+    schedules: list[Any] = field(default_factory=list)
+    registered: dict[str, Any] = field(default_factory=dict)
+
+    def register(self, name: str, each: Any) -> None:
+        """Carry `each` along: it must have `state_dict` and `load_state_dict`."""
+        if not (hasattr(each, "state_dict") and hasattr(each, "load_state_dict")):
+            raise InputError(
+                f"run.register({name!r}): a {type(each).__name__} has no state_dict",
+                hint="give it state_dict() and load_state_dict(state)",
+            )
+        if name in self.registered and self.registered[name] is not each:
+            raise InputError(f"run.register({name!r}): the name is taken", hint="choose another")
+        self.registered[name] = each
+
+    def capture(self, progress: dict[str, Any]) -> dict[str, Any]:
+        """Return the state; its tensors are the live ones, not copies."""
+        return {
+            "progress": progress,
+            "model": self.model.state_dict() if self.model is not None else {},
+            "optimizers": [each.state_dict() for each in self.optimizers],
+            "schedules": [each.state_dict() for each in self.schedules],
+            "registered": {name: each.state_dict() for name, each in self.registered.items()},
+        }
+
+    def restore(self, state: dict[str, Any]) -> dict[str, Any]:
+        """Load a state, and return the progress in it.
+
+        Raises:
+            TrainingError: it does not fit what this script has prepared and registered.
+        """
+        self._check(state)
+        try:
+            if self.model is not None:
+                self.model.load_state_dict(state["model"])
+            for each, own in zip(self.optimizers, state["optimizers"], strict=True):
+                each.load_state_dict(own)
+            for each, own in zip(self.schedules, state["schedules"], strict=True):
+                each.load_state_dict(own)
+            for name, each in self.registered.items():
+                each.load_state_dict(state["registered"][name])
+        except (RuntimeError, ValueError, KeyError) as error:
+            line = " ".join(str(error).split())
+            raise TrainingError(f"the state does not fit this script: {line}") from error
+        progress: dict[str, Any] = state["progress"]
+        return progress
+
+    def _check(self, state: dict[str, Any]) -> None:
+        for kind, own in (("optimizers", self.optimizers), ("schedules", self.schedules)):
+            if len(state[kind]) != len(own):
+                raise TrainingError(
+                    f"the state has {len(state[kind])} {kind}, this script prepares {len(own)}",
+                    hint="it was saved by another script, or before this one changed",
+                )
+        missing = set(self.registered) ^ set(state["registered"])
+        if missing:
+            raise TrainingError(
+                f"registered objects differ from the state's: {', '.join(sorted(missing))}",
+                hint="register the same names before run.epochs",
+            )
+
+
+def transfer(
+    state: dict[str, Any] | None,
+    *,
+    exchange: Exchange,
+    source: int,
+    receivers: tuple[int, ...],
+    interrupted: Callable[[], bool],
+) -> dict[str, Any] | None:
+    """Carry rank `source`'s state to the receivers; all ranks of the generation call this.
+
+    Returns the state on receivers, and None elsewhere.
+
+    Raises:
+        Interrupted: the generation broke meanwhile; what was received so far counts for nothing.
+        TrainingError: a receiver's hash differs from the source's.
+    """
+    rank = exchange.rank
+    tensors: list[torch.Tensor] = []
+    skeleton = _take_apart(state, tensors) if rank == source else None
+    skeleton, layout = exchange.broadcast(
+        (skeleton, [(tuple(t.shape), t.dtype) for t in tensors]), source
+    )
+    everyone = len(receivers) == exchange.world_size - 1
+    if rank == source:
+        tensors = [t.detach().cpu().contiguous() for t in tensors]
+    elif rank in receivers:
+        tensors = [torch.empty(shape, dtype=dtype) for shape, dtype in layout]
+    else:
+        tensors = []
+    digest = 0
+    if rank == source:
+        # The hash is taken while the tensors are under way.
+        def send() -> None:
+            works = [w for t in _bytes(tensors) for w in _send(t, source, receivers, everyone)]
+            for work in works:
+                work.wait()
+
+        digest = run_interruptibly(send, interrupted, lambda: _digest(tensors))
+    elif rank in receivers:
+
+        def receive() -> None:
+            works = [_receive(t, source, everyone) for t in _bytes(tensors)]
+            for work in works:
+                work.wait()
+
+        run_interruptibly(receive, interrupted)
+        digest = _digest(tensors)
+    wanted = exchange.broadcast(digest, source)
+    if rank not in receivers:
+        return None
+    if digest != wanted:
+        raise TrainingError(
+            f"the state that rank {rank} received differs from what rank {source} sent",
+            hint="its hash is wrong: look for failing memory or network hardware",
+        )
+    whole: dict[str, Any] = _put_together(skeleton, tensors)
+    return whole
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a tensor stood."""
+
+    index: int
+
+
+def _take_apart(value: Any, tensors: list[torch.Tensor]) -> Any:
+    """Return `value` with its tensors replaced by places, and put them into the list."""
+    if isinstance(value, torch.Tensor):
+        tensors.append(value)
+        return _Place(len(tensors) - 1)
+    if isinstance(value, dict):
+        return {key: _take_apart(item, tensors) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_take_apart(item, tensors) for item in value)
+    return value
+
+
+def _put_together(value: Any, tensors: list[torch.Tensor]) -> Any:
+    if isinstance(value, _Place):
+        return tensors[value.index]
+    if isinstance(value, dict):
+        return {key: _put_together(item, tensors) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_put_together(item, tensors) for item in value)
+    return value
+
+
+def _bytes(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+    """Return byte views: every type travels alike, bit for bit."""
+    return [t.reshape(-1).view(torch.uint8) for t in tensors if t.numel()]
+
+
+def _digest(tensors: list[torch.Tensor]) -> int:
+    digest = 1
+    for data in _bytes(tensors):
+        digest = zlib.adler32(data.numpy(), digest)
+    return digest
+
+
+def _send(
+    data: torch.Tensor, source: int, receivers: tuple[int, ...], everyone: bool
+) -> list[dist.Work]:
+    if everyone:
+        works = [dist.broadcast(data, src=source, async_op=True)]
+    else:
+        works = [dist.isend(data, dst=rank) for rank in receivers]
+    return [work for work in works if work is not None]
+
+
+def _receive(data: torch.Tensor, source: int, everyone: bool) -> dist.Work:
+    if everyone:
+        work = dist.broadcast(data, src=source, async_op=True)
+    else:
+        work = dist.irecv(data, src=source)
+    assert work is not None
+    return work
