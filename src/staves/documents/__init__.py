@@ -6,7 +6,7 @@ finite and in SI units.
 
 from staves.documents._read import Document, Items, parse, read, read_text
 from staves.documents._suggest import suggestion
-from staves.documents._units import BitsPerSecond, Bytes, Seconds
+from staves.documents._units import BitsPerSecond, Bytes, Seconds, duration
 
 __all__ = [
     "BitsPerSecond",
@@ -14,6 +14,7 @@ __all__ = [
     "Document",
     "Items",
     "Seconds",
+    "duration",
     "parse",
     "read",
     "read_text",

@@ -11,6 +11,8 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, WithJsonSchema
 
+from staves.errors import InputError
+
 _QUANTITY = re.compile(
     r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([A-Za-zµμ/]+)\s*", re.ASCII
 )
@@ -72,3 +74,15 @@ BitsPerSecond = Annotated[
     float, BeforeValidator(_bits_per_second), _schema(_BITS, "200Mbit", "10Gbit")
 ]
 """A link speed in bits per second, written with its unit (bit, kbit, Mbit, Gbit, Tbit)."""
+
+
+def duration(text: str) -> float:
+    """Return the seconds of a duration written with its unit, such as `5m`.
+
+    Raises:
+        InputError: it is none.
+    """
+    try:
+        return _seconds(text)
+    except ValueError as error:
+        raise InputError(str(error)) from None

@@ -8,8 +8,9 @@ from staves.training._batch import Adaptive
 from staves.training._init import init
 from staves.training._pacing import Pacer
 from staves.training._planner import Plan
-from staves.training._run import Run, Split
+from staves.training._run import Run
 from staves.training._sampler import Cut, GlobalCursor, apportion, permutation
+from staves.training._session import Split
 
 __all__ = [
     "Adaptive",

@@ -12,11 +12,14 @@ import socket
 import sys
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 
 class Channel:
     """One end of the line, safe to use from several threads."""
+
+    _inherited: ClassVar[dict[str, Channel]] = {}
+    """The process's line by its descriptor: it outlives each of the runs that use it."""
 
     def __init__(self, connection: socket.socket | None) -> None:
         self._connection = connection
@@ -28,13 +31,14 @@ class Channel:
         descriptor = os.environ.get(variable)
         if not descriptor:
             return cls(None)
-        try:
-            os.set_inheritable(
-                int(descriptor), False
-            )  # loader workers and user processes need none
-            return cls(socket.socket(fileno=int(descriptor)))
-        except (OSError, ValueError):  # a process that only copied our environment
-            return cls(None)
+        if descriptor not in cls._inherited:
+            try:
+                # Loader workers and user processes need none.
+                os.set_inheritable(int(descriptor), False)
+                cls._inherited[descriptor] = cls(socket.socket(fileno=int(descriptor)))
+            except (OSError, ValueError):  # a process that only copied our environment
+                return cls(None)
+        return cls._inherited[descriptor]
 
     @property
     def connected(self) -> bool:
@@ -73,4 +77,5 @@ class Channel:
             try:
                 self._connection.sendall(line)
             except OSError:
+                self._connection.close()
                 self._connection = None

@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from typing import Any, Protocol
 
@@ -73,11 +73,14 @@ class FixedCrew:
 
     def __init__(self, environment: Environment, device: torch.device) -> None:
         self._environment, self._device = environment, device
+        self._generation: Generation | None = None
         self.on_abandon: Callable[[], None] = lambda: None
 
     def first(self, seat: Seat, fingerprint: str) -> Generation:
         """Learn the other ranks' devices. `fingerprint` is not compared: nobody joins later."""
         rank, world = self._environment.rank, self._environment.world_size
+        if self._generation is not None:  # a second run in this process
+            return self._generation
         if world == 1:
             return Generation(1, 1, 0, (seat,), 0, (), True, None)
         store = _group.join_by_environment(self._device)
@@ -85,7 +88,9 @@ class FixedCrew:
             store, generation=0, rank=rank, world_size=world, interrupted=self.interrupted
         )
         seats = exchange.broadcast(exchange.gather(seat))
-        return Generation(1, 1, rank, tuple(seats), 0, tuple(range(1, world)), True, store)
+        everyone = tuple(range(1, world))
+        self._generation = Generation(1, 1, rank, tuple(seats), 0, everyone, True, store)
+        return self._generation
 
     def boundary(self, step: int) -> Generation | None:
         """Never changes."""
@@ -117,13 +122,16 @@ class SupervisedCrew:
         self._follower = Follower(environment.member)
         self._changed = threading.Condition()
         self._broken = False
-        self._store_address: tuple[str, int] = ("", 0)
+        self._current: Generation | None = None
         self._addresses: dict[int, tuple[str, int]] = {}
         self._stores: dict[int, TCPStore] = {}
         threading.Thread(target=self._listen, name="staves-watcher", daemon=True).start()
 
     def first(self, seat: Seat, fingerprint: str) -> Generation:
         """Say hello, and wait until a generation includes this rank."""
+        if self._current is not None:  # a second run in this process starts where that one is
+            everyone = tuple(r for r in range(self._current.world_size) if r != 0)
+            return replace(self._current, source=0, receivers=everyone, fresh=True)
         device, cap = seat
         about = {
             "cap": cap,
@@ -164,7 +172,8 @@ class SupervisedCrew:
                 sys.exit(0)
             if commit is not None:
                 try:
-                    return self._generation(commit)
+                    self._current = self._generation(commit)
+                    return self._current
                 except Interrupted:
                     continue
             with self._changed:

@@ -50,6 +50,8 @@ class Environment:
     device: WorkerDevice = field(default_factory=lambda: WorkerDevice("local", "local"))
     batch: int | None = None
     split: str | None = None
+    checkpoint: str | None = None
+    checkpoint_every: str | None = None
 
     @classmethod
     def read(cls, environ: Mapping[str, str] | None = None) -> Environment:
@@ -78,6 +80,8 @@ class Environment:
             device=WorkerDevice.from_document(json.loads(environ["STAVES_DEVICE"])),
             batch=int(environ["STAVES_BATCH"]) if environ.get("STAVES_BATCH") else None,
             split=environ.get("STAVES_SPLIT") or None,
+            checkpoint=environ.get("STAVES_CHECKPOINT") or None,
+            checkpoint_every=environ.get("STAVES_CHECKPOINT_EVERY") or None,
         )
 
 

@@ -18,6 +18,12 @@ from staves.training._interrupt import Interrupted, poll
 class Exchange:
     """All ranks call the same methods in the same order.
 
+    Args:
+        store: of the job.
+        generation, run: whose exchange this is; a script may have several runs.
+        rank, world_size: in that generation.
+        interrupted: whether it has broken.
+
     What is pickled here was written by this program, and is read by this job's own ranks only.
     """
 
@@ -29,8 +35,9 @@ class Exchange:
         rank: int,
         world_size: int,
         interrupted: Callable[[], bool],
+        run: int = 0,
     ) -> None:
-        self._store = PrefixStore(f"exchange-{generation}", store)
+        self._store = PrefixStore(f"exchange-{run}-{generation}", store)
         self.rank, self.world_size = rank, world_size
         self._interrupted = interrupted
         self._calls = 0

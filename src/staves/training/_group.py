@@ -44,6 +44,12 @@ def end_process(status: int) -> None:
     os._exit(status)
 
 
+def destroy() -> None:
+    """Leave the launcher's group as torch wants it."""
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
 def join_by_environment(device: torch.device) -> Store:
     """Join the group that the launcher's variables describe (torchrun); return its store."""
     if not dist.is_initialized():
@@ -67,7 +73,10 @@ def form(
     Raises:
         Interrupted: the generation broke before all its members had met; nothing is left to undo.
     """
-    leave()
+    if dist.is_initialized():
+        world = dist.group.WORLD  # the launcher's own group, for good
+        assert world is not None
+        return world
     own = PrefixStore(f"group-{generation}", store)
     if device.type == "cuda":  # written with care, unproven: NCCL has an abort of its own
         dist.init_process_group(

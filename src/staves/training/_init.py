@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import atexit
+import os
+from pathlib import Path
+
 import torch
 
+from staves.documents import duration
 from staves.errors import InputError
+from staves.training import _group
 from staves.training._batch import Adaptive, positive_integer
 from staves.training._channel import Channel
+from staves.training._checkpoint import Checkpoints
+from staves.training._crew import Crew, FixedCrew, SupervisedCrew
 from staves.training._environment import Environment
-from staves.training._refusal import report_input_errors
-from staves.training._run import Run, Split
+from staves.training._refusal import exit_status, report_input_errors
+from staves.training._run import Run
+from staves.training._session import Session, Split
+
+_crew: Crew | None = None
 
 
 def init(
@@ -18,27 +29,36 @@ def init(
     seed: int = 0,
     split: Split = "auto",
     max_local_batch: int | None = None,
+    checkpoint: str | Path | None = None,
+    checkpoint_every: str | float = "5m",
+    checkpoint_keep: int = 3,
 ) -> Run:
     """Start a training run on this rank. Call it once, at the top of the script.
 
     Args:
         batch_size: the total batch over all devices, in samples: policy, never an accident of how
             many devices there are.
-        seed: of the data order, and of torch's random numbers at the start.
+        seed: of the data order, and of all random numbers: they follow from (seed, epoch, sample).
         split: "auto" learns the devices' speeds and splits optimally; "even" never does; a list
             gives each rank's samples; a function gives that list for every step.
         max_local_batch: the most samples this device can hold at once; beyond it gradients are
             accumulated over micro-batches.
+        checkpoint: a folder for this job's checkpoints; training resumes from the newest good one
+            in it, at any number of ranks.
+        checkpoint_every: time between two of them, such as "5m"; a number is seconds.
+        checkpoint_keep: how many of the newest are kept.
 
     Raises:
-        InputError: an argument is malformed, or the batch cannot be split over these devices.
+        InputError: an argument is malformed.
     """
+    global _crew
     channel = Channel.inherited()
     report_input_errors(channel)
     if isinstance(seed, bool) or not isinstance(seed, int):
         raise InputError(f"init(seed): {seed!r} is not an integer")
     if max_local_batch is not None:
         positive_integer("init(max_local_batch)", max_local_batch)
+    positive_integer("init(checkpoint_keep)", checkpoint_keep)
     environment = Environment.read()
     adaptive = isinstance(batch_size, Adaptive)
     asked = batch_size.reference if isinstance(batch_size, Adaptive) else batch_size
@@ -48,21 +68,54 @@ def init(
         # Many emulated devices share this machine's cores; one thread each is what they can have.
         torch.set_num_threads(1)
     torch.manual_seed(seed)
-    run = Run(
+    device = _device(environment)
+    if _crew is None:
+        if environment.member is None:
+            _crew = FixedCrew(environment, device)
+        else:
+            _crew = SupervisedCrew(environment, channel)
+        atexit.register(_end)
+    session = Session(
         environment,
-        _device(environment),
+        device,
         channel,
+        _crew,
         batch=batch,
-        reference_batch=asked if adaptive else batch,
         seed=seed,
         split=_split(split, environment),
         max_local_batch=max_local_batch,
     )
+    folder = environment.checkpoint or checkpoint
+    if folder is not None:
+        every = environment.checkpoint_every or checkpoint_every
+        session.checkpoint_every = (
+            float(every) if isinstance(every, (int, float)) else duration(every)
+        )
+        session.checkpoints = Checkpoints(
+            Path(folder),
+            keep=checkpoint_keep,
+            token=f"{os.environ.get('STAVES_RUN') or os.getpid()}#{environment.attempt}",
+            say=channel.say,
+        )
+    run = Run(session, reference_batch=asked if adaptive else batch)
     if run.is_main and adaptive:
-        run.say(f"the total batch stays at {batch}: this version does not adapt it yet")
+        channel.say(f"the total batch stays at {batch}: this version does not adapt it yet")
     if run.is_main and batch != asked:
-        run.say(f"the total batch is {batch}, as the launcher says; the script says {asked}")
+        channel.say(f"the total batch is {batch}, as the launcher says; the script says {asked}")
     return run
+
+
+def _end() -> None:
+    """Leave the group before the interpreter goes; past a broken one, go without torch's help.
+
+    A process that has parked a broken group would abort in its destructors.
+    """
+    if _group.has_parked():
+        _group.end_process(exit_status())
+    if isinstance(_crew, FixedCrew):
+        _group.destroy()
+    else:
+        _group.leave()
 
 
 def _split(split: Split, environment: Environment) -> Split:

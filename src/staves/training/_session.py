@@ -43,6 +43,8 @@ _NOTICE_WITHIN = 30.0  # seconds in which the supervisor says why a collective f
 class Session:
     """The training loop's inside: a `LoaderHost`, and the owner of everything that changes."""
 
+    _runs = 0  # of this process; ranks of one script make them in the same order
+
     def __init__(
         self,
         environment: Environment,
@@ -71,6 +73,8 @@ class Session:
         self.in_epoch = False
         self.on_commit: list[Callable[[], None]] = []
         self._cap = max_local_batch
+        Session._runs += 1
+        self._run = Session._runs
         self._generation: Generation | None = None
         self._formed = False
         self._exchange: Exchange | None = None
@@ -261,7 +265,8 @@ class Session:
         first = self._generation is None
         if not first and self.timer.started:
             self._last_step_end = self.timer.last_end
-        self._release(broken=broken)
+        if not first:
+            self._release(broken=broken)
         self._generation = generation
         try:
             self._form(generation)
@@ -284,6 +289,7 @@ class Session:
                 rank=generation.rank,
                 world_size=generation.world_size,
                 interrupted=interrupted,
+                run=self._run,
             )
             group = _group.form(
                 generation.store,
