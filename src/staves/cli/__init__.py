@@ -14,8 +14,10 @@ from collections.abc import Sequence
 import typer
 
 import staves
+from staves.cli._doctor import doctor
 from staves.cli._plan import plan
 from staves.cli._run import SETTINGS, run
+from staves.cli._scale import scale
 from staves.errors import StavesError
 
 app = typer.Typer(
@@ -44,6 +46,8 @@ def _root(
 
 app.command()(plan)
 app.command(context_settings=SETTINGS)(run)
+app.command()(scale)
+app.command()(doctor)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

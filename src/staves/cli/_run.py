@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import sys
 from pathlib import Path
@@ -10,8 +11,9 @@ from typing import Annotated, Any
 import typer
 
 from staves.cli._output import messages, print_json
-from staves.cli._run_view import RunView
-from staves.engines.local import LogFolder, Outcome, Supervisor, staves_home
+from staves.cli._run_view import EpochLosses, RunView
+from staves.documents import duration
+from staves.engines.local import Outcome, RunFolder, Supervisor, staves_home
 from staves.errors import InputError, StavesError
 from staves.hardware import MISSES_ALLOWED, Cluster, Device, read_cluster, this_machine
 
@@ -40,6 +42,17 @@ def run(
         str | None,
         typer.Option(help="auto, even, or samples for each device like 24,8.", metavar="SPLIT"),
     ] = None,
+    grace: Annotated[
+        float,
+        typer.Option(help="Seconds that a rank may take to come to a step boundary."),
+    ] = 30.0,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(help="Folder of checkpoints; training resumes from it.", metavar="DIR"),
+    ] = None,
+    every: Annotated[
+        str | None, typer.Option(help="Time between two checkpoints, like 5m.", metavar="TIME")
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the figures as JSON at the end.")
     ] = False,
@@ -51,40 +64,46 @@ def run(
     cluster = _cluster(devices)
     chosen = _choose(cluster.devices(), minimum, maximum)
     path = _script(script)
-    environ = _overrides(batch, split, chosen)
+    environ = _overrides(batch, split, chosen) | _checkpoint_options(checkpoint, every)
+    if not (math.isfinite(grace) and grace >= 0):
+        raise InputError(f"--grace: {grace} is not a number of seconds")
     for warning in cluster.warnings:
         messages.print(f"staves: warning: {warning}", markup=False)
-    logs = LogFolder.create(staves_home(), path.stem)
+    folder = RunFolder.create(staves_home(), path.stem)
     view = RunView(chosen, json_wanted=as_json)
     with view:
+        view.say(f"run {folder.name}")
         supervisor = Supervisor(
             [str(path), *context.args],
             chosen,
-            logs=logs,
+            folder=folder,
+            minimum=minimum,
+            grace=grace,
             environ=environ,
             on_message=view.message,
             on_output=view.output,
             on_warning=view.warn,
         )
         outcome = supervisor.run()
-    _raise_failure(outcome, chosen, logs)
-    figures = summarise(outcome)
+    _raise_failure(outcome)
+    figures = summarise(outcome, view.losses)
     if as_json:
         print_json(figures)
     else:
         view.summary(figures)
 
 
-def summarise(outcome: Outcome) -> dict[str, Any]:
-    """Return the run's figures: rank 0's, with every rank's missed deadlines."""
-    if 0 not in outcome.reports:
+def summarise(outcome: Outcome, losses: EpochLosses) -> dict[str, Any]:
+    """Return the run's figures: those of its last rank 0, with all ranks' losses and deadlines."""
+    if not outcome.reports:
         # A script that never made a run, or never trained, has nothing to report.
         return {
             "steps": 0, "samples": 0, "epochs": 0, "step_seconds": None,
             "predicted_step_seconds": None, "even_step_seconds": None, "local_batches": [],
             "rescales": 0, "emulated": False,
         }  # fmt: skip
-    figures = dict(outcome.reports[0])
+    figures = dict(next(iter(sorted(outcome.reports.items())))[1])
+    figures["loss"] = {"first": losses.mean(losses.first), "last": losses.mean(losses.last)}
     deadlines = [r["deadlines"] for r in outcome.reports.values() if r["deadlines"] is not None]
     del figures["deadlines"]
     if deadlines:
@@ -159,7 +178,19 @@ def _check_split(split: str, batch: int | None, devices: int) -> None:
         raise InputError(f"--split: {split!r} sums to {sum(parts)}, --batch is {batch}")
 
 
-def _raise_failure(outcome: Outcome, devices: list[Device], logs: LogFolder) -> None:
+def _checkpoint_options(checkpoint: Path | None, every: str | None) -> dict[str, str]:
+    if checkpoint is None:
+        if every is not None:
+            raise InputError("--every: there is no --checkpoint", hint="name its folder too")
+        return {}
+    environ = {"STAVES_CHECKPOINT": str(checkpoint.absolute())}
+    if every is not None:
+        duration(every)  # refuses what is none
+        environ["STAVES_CHECKPOINT_EVERY"] = every
+    return environ
+
+
+def _raise_failure(outcome: Outcome) -> None:
     if outcome.stopped_by is not None:
         if outcome.stopped_by == signal.SIGINT:
             raise KeyboardInterrupt
@@ -167,18 +198,19 @@ def _raise_failure(outcome: Outcome, devices: list[Device], logs: LogFolder) -> 
         raise SystemExit(128 + outcome.stopped_by)
     if outcome.refusal is not None:
         raise InputError(outcome.refusal["message"], hint=outcome.refusal["hint"])
-    rank = outcome.failed_rank
-    if rank is None:
-        return
-    if outcome.traceback:
-        print(
-            f"--- what the script printed last on rank {rank} ({devices[rank].name}) ---\n"
-            f"{outcome.traceback}\n--- end of the script's output ---",
-            file=sys.stderr,
+    if outcome.failed is not None:
+        rank, name = outcome.failed
+        if outcome.traceback:
+            print(
+                f"--- what the script printed last on rank {rank} ({name}) ---\n"
+                f"{outcome.traceback}\n--- end of the script's output ---",
+                file=sys.stderr,
+            )
+        status = outcome.status
+        how = f"exit status {status}" if status > 0 else f"signal {signal.Signals(-status).name}"
+        raise StavesError(
+            f"the script failed on rank {rank} ({name}) with {how}",
+            hint=f"its whole output: {outcome.log}",
         )
-    status = outcome.status
-    how = f"exit status {status}" if status > 0 else f"signal {signal.Signals(-status).name}"
-    raise StavesError(
-        f"the script failed on rank {rank} ({devices[rank].name}) with {how}",
-        hint=f"its whole output: {logs.path(rank)}",
-    )
+    if outcome.reason is not None:
+        raise StavesError(outcome.reason)

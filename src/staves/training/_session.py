@@ -276,6 +276,14 @@ class Session:
             raise
         self._formed = True
         self.figures.generations += 1
+        self.channel.send(
+            "formed",
+            rank=generation.rank,
+            generation=generation.number,
+            step=self.committed_steps,
+            length=self.loader.cursor.length if self.loader else 0,
+            checkpoint=str(self.checkpoints.folder.absolute()) if self.checkpoints else None,
+        )
         self.timer.pause()
         self._say_plan()
 

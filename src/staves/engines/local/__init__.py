@@ -1,6 +1,8 @@
 """The local engine: worker processes on this machine, under a supervisor of our own."""
 
-from staves.engines.local._logs import LogFolder, staves_home
+from staves.engines.local._control import ask
+from staves.engines.local._folder import RunFolder, staves_home
+from staves.engines.local._history import job_ledger
 from staves.engines.local._supervisor import Outcome, Supervisor
 
-__all__ = ["LogFolder", "Outcome", "Supervisor", "staves_home"]
+__all__ = ["Outcome", "RunFolder", "Supervisor", "ask", "job_ledger", "staves_home"]

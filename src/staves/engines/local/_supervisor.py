@@ -1,8 +1,9 @@
 """The supervisor of one run on this machine: it starts, watches and ends the workers.
 
-One thread, one selector: worker lines, their output and their deaths arrive as readable
-descriptors. Failure notice comes from here (a process has gone), never from a collective that may
-hang.
+One thread, one selector: worker lines, their output and their deaths arrive as readable descriptors.
+Failure notice comes from here (a process has gone), never from a collective that may hang. Who trains
+with whom is decided by the pure `Coordinator`; this carries its messages, and keeps the generation
+and the ledger on disk before anybody is told.
 """
 
 from __future__ import annotations
@@ -13,50 +14,73 @@ import selectors
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 
-from staves.engines.local._logs import LogFolder, staves_home
+from staves.engines.local._control import ControlServer
+from staves.engines.local._folder import RunFolder, staves_home
+from staves.engines.local._history import History
+from staves.engines.local._logs import LogFolder
+from staves.engines.local._output import OutputRelay
 from staves.engines.local._store import StoreProcess
 from staves.engines.local._worker import Worker
+from staves.errors import InputError
 from staves.hardware import Device
+from staves.membership import (
+    Command,
+    Commit,
+    Coordinator,
+    End,
+    Fail,
+    Joiner,
+    Propose,
+    Restart,
+    Start,
+    Withdraw,
+)
 
 GRACE_SECONDS = 5.0
-"""How long a worker that was asked to end may take."""
+"""How long a worker that was asked to end may take when the run ends."""
 
-_TRACEBACK = b"Traceback (most recent call last):"
+_LEASE, _RENEW = 10.0, 3.0  # seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """How a run ended.
 
-    `failed_rank` is the first rank that failed, with its exit `status` (negative: a signal) and the
-    `traceback` of the script; `refusal` is an input error of ours that ended it instead. `reports`
-    are the finished ranks' figures.
+    `failed` is the worker that failed first, as (rank, device name), with its exit `status`
+    (negative: a signal) and the script's `traceback`; `reason` says why membership could not go on;
+    `refusal` is an input error of ours that ended it instead. `reports` are the figures of the
+    finished members.
     """
 
     reports: dict[int, dict[str, Any]] = field(default_factory=dict)
-    failed_rank: int | None = None
+    failed: tuple[int, str] | None = None
     status: int = 0
     traceback: str = ""
+    log: Path | None = None
+    reason: str | None = None
     refusal: dict[str, Any] | None = None
     stopped_by: int | None = None
 
     @property
     def ok(self) -> bool:
         """Whether every rank ended well."""
-        return self.failed_rank is None and self.refusal is None and self.stopped_by is None
+        return not (self.failed or self.refusal or self.stopped_by or self.reason)
 
 
 class Supervisor:
-    """Run one command on a set of devices, one worker each.
+    """Run one command on a set of devices, one worker each; the set may change meanwhile.
 
     Args:
         command: the script and its arguments.
-        devices: one worker is started for each, ranks in this order.
-        logs: where each rank's output is kept.
+        devices: all that the run may use; ranks in this order.
+        folder: of the run.
+        minimum: the run fails when fewer devices are left.
+        grace: seconds that a rank may take to reach a step boundary when membership changes.
         environ: added to this process's environment for the workers.
         on_message: called with (rank, message) for every message of a worker.
         on_output: called with (is_stderr, data) for rank 0's output, as it comes.
@@ -68,20 +92,31 @@ class Supervisor:
         command: Sequence[str],
         devices: Sequence[Device],
         *,
-        logs: LogFolder,
+        folder: RunFolder,
+        minimum: int = 1,
+        grace: float = 30.0,
         environ: Mapping[str, str] | None = None,
         on_message: Callable[[int, dict[str, Any]], None] = lambda rank, message: None,
         on_output: Callable[[bool, bytes], None] = lambda is_stderr, data: None,
         on_warning: Callable[[str], None] = lambda line: None,
     ) -> None:
-        self._command, self._devices, self._logs = list(command), list(devices), logs
-        self._environ = _worker_environment(len(self._devices)) | dict(environ or {})
-        self._on_message, self._on_output, self._on_warning = on_message, on_output, on_warning
+        self._command, self._devices, self._folder = list(command), list(devices), folder
+        self._minimum = minimum
+        self._coordinator = Coordinator(
+            slots=[device.name for device in devices], minimum=minimum, grace=grace
+        )
+        self._environ = _worker_environment(len(devices)) | dict(environ or {})
+        self._environ["STAVES_RUN"] = str(folder.path)
+        self._environ["STAVES_HOME"] = str(staves_home())
+        self._on_message, self._on_warning = on_message, on_warning
+        self._output = OutputRelay(LogFolder(folder.logs(1)), on_output, on_warning)
+        self._history = History(folder)
         self._selector = selectors.DefaultSelector()
-        self._workers: list[Worker] = []
-        self._store: StoreProcess | None = None
-        self._running: set[int] = set()
-        self._held = b""
+        self._control = ControlServer(self._asked)
+        self._workers: dict[int, Worker] = {}
+        self._reports: dict[int, dict[str, Any]] = {}
+        self._stores: list[StoreProcess] = []
+        self._outcome: Outcome | None = None
         self._stopped_by: int | None = None
         self._wake, self._waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
@@ -94,46 +129,46 @@ class Supervisor:
         with self._signals():
             try:
                 self._start()
-                failed = self._watch()
+                self._watch()
             finally:
                 self._end()
-        reports = {w.rank: w.report for w in self._workers if w.report is not None}
-        refusal = next((w.refusal for w in self._workers if w.refusal is not None), None)
         if self._stopped_by is not None:
-            return Outcome(reports, stopped_by=self._stopped_by)
-        if failed is None:
-            return Outcome(reports)
-        return Outcome(
-            reports,
-            failed_rank=failed.rank,
-            status=failed.process.poll() or 0,
-            traceback=self._logs.tail(failed.rank, 40),
-            refusal=refusal,
-        )
+            return Outcome(self._reports, stopped_by=self._stopped_by)
+        return self._outcome or Outcome(self._reports)
+
+    # -- the loop
 
     def _start(self) -> None:
-        world = len(self._devices)
-        if world > 1:
-            self._store = StoreProcess(self._environ)
-            self._watch_for(self._store.process.descriptor, self._store_ended)
-        for rank, device in enumerate(self._devices):
-            worker = Worker(
-                rank,
-                world,
-                device,
-                self._command,
-                environ=self._environ,
-                home=staves_home(),
-                store=None if self._store is None else self._store.address,
-            )
-            self._workers.append(worker)
-            self._running.add(rank)
-            self._watch_for(worker.channel.fileno(), partial(self._messages, worker))
-            for is_stderr, pipe in ((False, worker.process.stdout), (True, worker.process.stderr)):
-                assert pipe is not None
-                descriptor = pipe.fileno()
-                self._watch_for(descriptor, partial(self._output, worker, is_stderr, descriptor))
-            self._watch_for(worker.process.descriptor, partial(self._ended, worker))
+        self._folder.write(
+            "run.json",
+            {
+                "pid": os.getpid(),
+                "command": self._command,
+                "devices": [device.name for device in self._devices],
+                "port": self._control.port,
+                "token": self._control.token,
+            },
+        )
+        self._watch_for(self._control.listener.fileno(), self._accept)
+        if len(self._devices) > 1:
+            self._new_store()
+        self._do(self._coordinator.start(time.monotonic()))
+
+    def _watch(self) -> None:
+        """Serve events until all workers have ended, or the run has failed or is stopped."""
+        renewed = 0.0
+        while self._workers and self._outcome is None and self._stopped_by is None:
+            now = time.monotonic()
+            deadline = self._coordinator.next_deadline()
+            waits = [renewed + _RENEW - now, 1.0 if deadline is None else deadline - now]
+            for key, _ in self._selector.select(timeout=max(0.0, min(waits))):
+                key.data()
+            now = time.monotonic()
+            if now - renewed >= _RENEW:
+                renewed = now
+                for worker in self._workers.values():
+                    worker.tell("lease", seconds=_LEASE)
+            self._do(self._coordinator.tick(now))
 
     def _watch_for(self, descriptor: int, call: Callable[[], object]) -> None:
         self._selector.register(descriptor, selectors.EVENT_READ, call)
@@ -142,90 +177,224 @@ class Supervisor:
         with contextlib.suppress(KeyError, ValueError):
             self._selector.unregister(descriptor)
 
-    def _watch(self) -> Worker | None:
-        """Serve events until all workers have ended; return the first that failed."""
-        self._failed: Worker | None = None
-        while self._running and self._failed is None and self._stopped_by is None:
-            for key, _ in self._selector.select():
-                key.data()
-        return self._failed
+    # -- what the coordinator wants
+
+    def _do(self, commands: Sequence[Command]) -> None:
+        for command in commands:
+            if isinstance(command, Start):
+                self._start_worker(command)
+            elif isinstance(command, End):
+                self._end_worker(command)
+            elif isinstance(command, Propose):
+                fields = {"generation": command.generation, "broken": command.broken}
+                self._tell(command.to, "propose", **fields)
+            elif isinstance(command, Withdraw):
+                self._tell(command.to, "withdraw", generation=command.generation)
+            elif isinstance(command, Commit):
+                self._commit(command)
+            elif isinstance(command, Restart):
+                self._on_warning(f"attempt {command.attempt} begins: {command.reason}")
+                self._environ["STAVES_ATTEMPT"] = str(command.attempt)
+                self._output.logs.close()
+                self._output.logs = LogFolder(self._folder.logs(command.attempt))
+            elif isinstance(command, Fail) and self._outcome is None:
+                self._outcome = Outcome(self._reports, reason=command.reason)
+
+    def _commit(self, commit: Commit) -> None:
+        """Have the generation on disk, then tell it."""
+        document = asdict(commit)
+        self._folder.write("generation.json", document)
+        self._history.committed(commit)
+        address = self._stores[commit.store].address if self._stores else ("", 0)
+        self._tell(commit.to, "commit", address=address, **document)
+
+    def _tell(self, members: Sequence[int], kind: str, **fields: Any) -> None:
+        for member in members:
+            if member in self._workers:
+                self._workers[member].tell(kind, **fields)
+
+    def _start_worker(self, start: Start) -> None:
+        device = next(d for d in self._devices if d.name == start.slot)
+        slots = list(self._coordinator.slots)
+        if not self._stores and (len(slots) > 1 or self._coordinator.generation > 0):
+            self._new_store()
+        self._environ.setdefault("STAVES_ATTEMPT", "1")
+        worker = Worker(
+            start.member,
+            device,
+            self._command,
+            rank=slots.index(start.slot) if start.slot in slots else 0,
+            world_size=max(1, len(slots)),
+            environ=self._environ,
+        )
+        self._workers[start.member] = worker
+        self._watch_for(worker.channel.fileno(), partial(self._messages, worker))
+        for is_stderr, pipe in ((False, worker.process.stdout), (True, worker.process.stderr)):
+            assert pipe is not None
+            call = partial(self._take_output, worker, pipe.fileno(), is_stderr)
+            self._watch_for(pipe.fileno(), call)
+        self._watch_for(worker.process.descriptor, partial(self._ended, worker))
+
+    def _end_worker(self, end: End) -> None:
+        worker = self._workers.get(end.member)
+        if worker is None:
+            return
+        worker.told_to_end = True
+        if not end.politely:
+            self._on_warning(f"{worker.device.name} is ended: {end.reason}")
+        worker.process.signal(signal.SIGTERM if end.politely else signal.SIGKILL)
+
+    def _new_store(self) -> None:
+        store = StoreProcess(self._environ)
+        self._stores.append(store)
+        self._watch_for(store.process.descriptor, partial(self._store_ended, store))
+
+    # -- what happens
+
+    def _rank(self, worker: Worker) -> int:
+        members = self._coordinator.members
+        if worker.member in members:
+            return members.index(worker.member)
+        return worker.first_rank
 
     def _messages(self, worker: Worker) -> None:
+        now, coordinator, member = time.monotonic(), self._coordinator, worker.member
         for message in worker.messages():
-            if message["kind"] == "finished":
-                worker.report = message["report"]
-            elif message["kind"] == "refused":
+            kind = message["kind"]
+            if kind == "hello":
+                worker.said_hello = True
+                joiner = Joiner(message["fingerprint"], message["about"])
+                self._do(coordinator.hello(member, joiner, now))
+            elif kind == "prepared":
+                answer = message["generation"], message["step"], message["complete"]
+                self._do(coordinator.prepared(member, *answer, now))
+            elif kind == "step":
+                self._history.stepped(message)
+            elif kind == "formed":
+                if message["rank"] == 0:
+                    self._history.formed(message)
+            elif kind == "left":
+                worker.left = True
+            elif kind == "finished":
+                worker.report = self._reports[member] = message["report"]
+                self._do(coordinator.finished(member, now))
+            elif kind == "refused":
                 worker.refusal = message
-            self._on_message(worker.rank, message)
+            self._on_message(self._rank(worker), message)
+        worker.flush()
         if worker.line_ended:  # it would be readable for ever
             self._forget(worker.channel.fileno())
 
-    def _output(self, worker: Worker, is_stderr: bool, descriptor: int) -> bool:
-        """Take in what a worker has printed; return whether there may be more."""
+    def _take_output(self, worker: Worker, descriptor: int, is_stderr: bool) -> bool:
+        name = f"rank-{worker.first_rank}"
+        shown = self._rank(worker) == 0
         try:
-            data = os.read(descriptor, 1 << 16)
-        except BlockingIOError:
-            return False
-        if not data:
+            return self._output.take(
+                worker.member, name, descriptor, is_stderr=is_stderr, shown=shown
+            )
+        except EOFError:
             self._forget(descriptor)
             return False
-        warning = self._logs.write(worker.rank, data)
-        if warning is not None:
-            self._on_warning(warning)
-        if worker.rank != 0:
-            return True
-        # Another rank's failure makes this one fail too, a moment later: its traceback is held back
-        # until it is known who failed first.
-        if is_stderr and (self._held or _TRACEBACK in data):
-            before, _, _ = data.partition(_TRACEBACK) if not self._held else (b"", b"", b"")
-            self._held += data[len(before) :]
-            data = before
-        if data:
-            self._on_output(is_stderr, data)
-        return True
 
     def _ended(self, worker: Worker) -> None:
         status = worker.process.poll()
         if status is None:
             return
         self._forget(worker.process.descriptor)
-        self._drain(worker)
-        self._running.discard(worker.rank)
-        if status != 0 and self._failed is None:
-            self._failed = worker
-        elif worker.rank == 0 and self._held:  # it only looked like a failure
-            self._on_output(True, self._held)
-            self._held = b""
-
-    def _drain(self, worker: Worker) -> None:
-        """Read what a worker that has ended still left in its pipes and on its line."""
         self._messages(worker)
         for is_stderr, pipe in ((False, worker.process.stdout), (True, worker.process.stderr)):
             assert pipe is not None
-            while self._output(worker, is_stderr, pipe.fileno()):
+            while self._take_output(worker, pipe.fileno(), is_stderr):
                 pass
             self._forget(pipe.fileno())
         self._forget(worker.channel.fileno())
+        del self._workers[worker.member]
+        worker.close()
+        ended_well = status == 0 or worker.left or worker.told_to_end
+        if ended_well:
+            self._output.release(worker.member, shown=self._rank(worker) == 0)
+        elif status > 0 or not worker.said_hello:
+            self._fail(worker, status)  # the script itself fails: another try would fail alike
+            return
+        else:
+            name = signal.Signals(-status).name
+            self._on_warning(f"{worker.device.name} was lost ({name})")
+        whole = worker.report is not None or worker.left or not worker.said_hello
+        now = time.monotonic()
+        self._do(self._coordinator.exited(worker.member, now, failed=not (ended_well and whole)))
 
-    def _store_ended(self) -> None:
-        assert self._store is not None
-        self._forget(self._store.process.descriptor)
-        self._on_warning("the rendezvous store has ended; the run goes on without it")
+    def _fail(self, worker: Worker, status: int) -> None:
+        if self._outcome is not None:
+            return
+        name = f"rank-{worker.first_rank}"
+        self._outcome = Outcome(
+            self._reports,
+            failed=(self._rank(worker), worker.device.name),
+            status=status,
+            traceback=self._output.logs.tail(name, 40),
+            log=self._output.logs.path(name),
+            refusal=worker.refusal,
+        )
+
+    def _store_ended(self, store: StoreProcess) -> None:
+        self._forget(store.process.descriptor)
+        if store is not self._stores[-1]:
+            return
+        self._on_warning("the rendezvous store was lost; a new one is started")
+        self._new_store()
+        self._do(self._coordinator.store_lost(time.monotonic()))
+
+    # -- requests of other processes
+
+    def _accept(self) -> None:
+        connection = self._control.accept()
+        if connection is not None:
+
+            def serve() -> None:
+                if not self._control.serve(connection):
+                    self._forget(connection.fileno())
+                    connection.close()
+
+            self._watch_for(connection.fileno(), serve)
+
+    def _asked(self, request: dict[str, Any]) -> dict[str, Any]:
+        if "scale" in request:
+            count = request["scale"]
+            if not isinstance(count, int) or not self._minimum <= count <= len(self._devices):
+                raise InputError(
+                    f"{count} devices are outside of {self._minimum} to {len(self._devices)}",
+                    hint="the run's --min and --max",
+                )
+            slots = [device.name for device in self._devices[:count]]
+            self._do(self._coordinator.want(slots, time.monotonic()))
+        return {
+            "generation": self._coordinator.generation,
+            "devices": [
+                worker.device.name
+                for member in self._coordinator.members
+                if (worker := self._workers.get(member)) is not None
+            ],
+            "wanted": list(self._coordinator.slots),
+        }
+
+    # -- the end
 
     def _end(self) -> None:
         """End everything that was started: politely, then firmly."""
-        left = [w for w in self._workers if w.process.poll() is None]
+        left = [worker for worker in self._workers.values() if worker.running]
         for worker in left:
             worker.process.signal(signal.SIGTERM)
         until = time.monotonic() + GRACE_SECONDS
-        while any(w.process.poll() is None for w in left) and time.monotonic() < until:
+        while any(worker.running for worker in left) and time.monotonic() < until:
             self._selector.select(timeout=0.02)  # also: a second Ctrl-C must not wait
-        for worker in self._workers:
+        for worker in self._workers.values():
             worker.close()
-        if self._store is not None:
-            self._store.close()
+        for store in self._stores:
+            store.close()
+        self._control.close()
         self._selector.close()
-        self._logs.close()
+        self._history.close()
+        self._output.logs.close()
         os.close(self._wake)
         os.close(self._waker)
 

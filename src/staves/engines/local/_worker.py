@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from staves.engines.local._process import ChildProcess
@@ -16,54 +15,49 @@ from staves.hardware import Device
 
 
 class Worker:
-    """The worker of one rank.
+    """The worker of one member.
 
     Args:
-        rank: its rank in the first generation it belongs to.
-        world_size: of that generation.
+        member: its number in the job.
+        rank, world_size: of the generation it is expected to join first.
         device: what it computes on.
+        local_rank: the device's place among those of its kind on its node.
         command: the user's command, without the interpreter.
         environ: the environment it extends.
-        store: address of the rendezvous store; None for a world of one.
     """
 
     def __init__(
         self,
-        rank: int,
-        world_size: int,
+        member: int,
         device: Device,
         command: Sequence[str],
         *,
+        rank: int,
+        world_size: int,
         environ: Mapping[str, str],
-        home: Path,
-        store: tuple[str, int] | None,
     ) -> None:
-        self.rank, self.device = rank, device
+        self.member, self.device, self.first_rank = member, device, rank
         self.report: dict[str, Any] | None = None
         self.refusal: dict[str, Any] | None = None
+        self.said_hello = self.left = self.told_to_end = False
+        self.line_ended = False
         ours, theirs = socket.socketpair()
         self.channel = ours
         self.channel.setblocking(False)
         self._partial = b""
-        self.line_ended = False
-        emulation = {} if device.type.profile is None else {
-            "profile": device.type.profile.to_document()
-        }  # fmt: skip
+        self._unsent = b""
+        profile = device.type.profile
+        emulation = {} if profile is None else {"profile": profile.to_document()}
+        about = {"name": device.name, "type": device.type.name, **emulation}
         variables = {
             "RANK": str(rank),
-            "LOCAL_RANK": str(rank),
+            "LOCAL_RANK": str(device.index if profile is None else rank),
             "WORLD_SIZE": str(world_size),
-            "LOCAL_WORLD_SIZE": str(world_size),
-            "STAVES_HOME": str(home),
-            "STAVES_GENERATION": "1",
+            "STAVES_MEMBER": str(member),
             "STAVES_CHANNEL": str(theirs.fileno()),
-            "STAVES_DEVICE": json.dumps(
-                {"name": device.name, "type": device.type.name, **emulation}
-            ),
+            "STAVES_DEVICE": json.dumps(about),
             "PYTHONUNBUFFERED": "1",
         }
-        if store is not None:
-            variables["STAVES_STORE"] = f"{store[0]}:{store[1]}"
         self.process = ChildProcess(
             [sys.executable, *command],
             environ={**environ, **variables},
@@ -75,6 +69,11 @@ class Worker:
         for pipe in (self.process.stdout, self.process.stderr):
             assert pipe is not None
             os.set_blocking(pipe.fileno(), False)
+
+    @property
+    def running(self) -> bool:
+        """Whether the process has not ended."""
+        return self.process.poll() is None
 
     def messages(self) -> Iterator[dict[str, Any]]:
         """Yield the messages that have come; the line's end yields nothing more."""
@@ -89,6 +88,21 @@ class Worker:
         *lines, self._partial = self._partial.split(b"\n")
         for line in lines:
             yield json.loads(line)
+
+    def tell(self, kind: str, **fields: Any) -> None:
+        """Send the worker a message; what its line cannot take now goes with the next one."""
+        self._unsent += json.dumps({"kind": kind, **fields}).encode() + b"\n"
+        self.flush()
+
+    def flush(self) -> None:
+        """Send on what could not be sent before."""
+        try:
+            while self._unsent:
+                self._unsent = self._unsent[self.channel.send(self._unsent) :]
+        except BlockingIOError:
+            pass
+        except OSError:  # it has gone, which its process descriptor says too
+            self._unsent = b""
 
     def close(self) -> None:
         """End the process and all it started; release everything."""

@@ -1,0 +1,62 @@
+"""Where workers' output goes: a log each, and rank 0's to the person as well."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from staves.engines.local._logs import LogFolder
+
+_TRACEBACK = b"Traceback (most recent call last):"
+
+
+class OutputRelay:
+    """Takes in what workers print.
+
+    Another rank's failure makes rank 0 fail too, a moment later: its traceback is held back until it
+    is known who failed first.
+
+    Args:
+        logs: where all of it is kept.
+        on_output: called with (is_stderr, data) for the output of the member that is shown.
+        on_warning: called with a line for people.
+    """
+
+    def __init__(
+        self,
+        logs: LogFolder,
+        on_output: Callable[[bool, bytes], None],
+        on_warning: Callable[[str], None],
+    ) -> None:
+        self.logs = logs
+        self._on_output, self._on_warning = on_output, on_warning
+        self._held: dict[int, bytes] = {}
+
+    def take(self, member: int, name: str, descriptor: int, *, is_stderr: bool, shown: bool) -> bool:
+        """Read what is there into the log `name`; return whether the pipe may hold more.
+
+        Raises:
+            EOFError: the pipe has ended.
+        """
+        try:
+            data = os.read(descriptor, 1 << 16)
+        except BlockingIOError:
+            return False
+        if not data:
+            raise EOFError
+        warning = self.logs.write(name, data)
+        if warning is not None:
+            self._on_warning(warning)
+        if is_stderr and (member in self._held or _TRACEBACK in data):
+            start = 0 if member in self._held else data.index(_TRACEBACK)
+            self._held[member] = self._held.get(member, b"") + data[start:]
+            data = data[:start]
+        if data and shown:
+            self._on_output(is_stderr, data)
+        return True
+
+    def release(self, member: int, *, shown: bool) -> None:
+        """The member has ended well: what was held back only looked like a failure."""
+        held = self._held.pop(member, b"")
+        if held and shown:
+            self._on_output(True, held)
