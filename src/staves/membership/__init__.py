@@ -1,9 +1,12 @@
 """Membership of a job in place: who trains together, from which step, and whose state wins.
 
-Pure state machines: events in, commands out; no torch, no clock, no threads. The supervisor runs the
-`Coordinator`, every worker a `Follower`; the same machines drive stub workers in tests.
+Pure state machines: events in, commands out; no torch, no clock, no threads. The supervisor runs
+the `Coordinator`, every worker a `Follower`; the same machines drive stub workers in tests.
 """
 
+from staves.membership._coordinator import Coordinator
+from staves.membership._follower import Follower
+from staves.membership._quarantine import Quarantine
 from staves.membership._types import (
     Abandon,
     Boundary,
@@ -23,10 +26,13 @@ __all__ = [
     "Boundary",
     "Command",
     "Commit",
+    "Coordinator",
     "End",
     "Fail",
+    "Follower",
     "Joiner",
     "Propose",
+    "Quarantine",
     "Restart",
     "Start",
     "Withdraw",
