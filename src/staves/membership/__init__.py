@@ -6,6 +6,8 @@ the `Coordinator`, every worker a `Follower`; the same machines drive stub worke
 
 from staves.membership._coordinator import Coordinator
 from staves.membership._follower import Follower
+from staves.membership._ledger import History, Ledger, attempt_row, generation_row, replay
+from staves.membership._proof import EpochProof, Proof, prove
 from staves.membership._quarantine import Quarantine
 from staves.membership._types import (
     Abandon,
@@ -28,12 +30,20 @@ __all__ = [
     "Commit",
     "Coordinator",
     "End",
+    "EpochProof",
     "Fail",
     "Follower",
+    "History",
     "Joiner",
+    "Ledger",
+    "Proof",
     "Propose",
     "Quarantine",
     "Restart",
     "Start",
     "Withdraw",
+    "attempt_row",
+    "generation_row",
+    "prove",
+    "replay",
 ]
