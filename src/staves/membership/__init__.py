@@ -1,9 +1,14 @@
 """Membership of a job in place: who trains together, from which step, and whose state wins.
 
-Pure state machines: events in, commands out; no torch, no clock, no threads. The supervisor runs the
-`Coordinator`, every worker a `Follower`; the same machines drive stub workers in tests.
+Pure state machines: events in, commands out; no torch, no clock, no threads. The supervisor runs
+the `Coordinator`, every worker a `Follower`; the same machines drive stub workers in tests.
 """
 
+from staves.membership._coordinator import Coordinator
+from staves.membership._follower import Follower
+from staves.membership._ledger import History, Ledger, attempt_row, generation_row, replay
+from staves.membership._proof import EpochProof, Proof, prove
+from staves.membership._quarantine import Quarantine
 from staves.membership._types import (
     Abandon,
     Boundary,
@@ -23,11 +28,22 @@ __all__ = [
     "Boundary",
     "Command",
     "Commit",
+    "Coordinator",
     "End",
+    "EpochProof",
     "Fail",
+    "Follower",
+    "History",
     "Joiner",
+    "Ledger",
+    "Proof",
     "Propose",
+    "Quarantine",
     "Restart",
     "Start",
     "Withdraw",
+    "attempt_row",
+    "generation_row",
+    "prove",
+    "replay",
 ]
