@@ -186,6 +186,7 @@ class Run:
                 self._leave_epoch()
             finished = True
         except GeneratorExit:  # the script breaks off: what was trained counts
+            self._leave_epoch()
             finished = True
             raise
         finally:
