@@ -15,10 +15,11 @@ def main() -> None:
     model: nn.Module = nn.Sequential(*hidden, nn.Linear(256, 10))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     model, optimizer = run.prepare(model, optimizer, bucket_cap_mb=0.3)
-    batch, steps = run.plan.batch, 120
+    batch, steps = run.batch_size, 120
     data = TensorDataset(torch.randn(steps * batch, 256), torch.randint(0, 10, (steps * batch,)))
+    batches = run.loader(data)
     for _ in run.epochs(1):
-        for inputs, targets in run.loader(data):
+        for inputs, targets in batches:
             run.backward(nn.functional.cross_entropy(model(inputs), targets))
             optimizer.step()
             optimizer.zero_grad()

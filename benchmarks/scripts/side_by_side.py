@@ -57,16 +57,18 @@ def main() -> None:
     model = network()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     model, optimizer = run.prepare(model, optimizer)
-    plain = plain_steps(data)
+    plain = None
     times: dict[str, list[list[float]]] = {"plain": [], "staves": []}
     stamps: list[float] = []
+    batches = run.loader(data)
     for _ in run.epochs(1):
-        for inputs, targets in run.loader(data):
+        for inputs, targets in batches:
             run.backward(nn.functional.cross_entropy(model(inputs), targets))
             optimizer.step()
             optimizer.zero_grad()
             stamps.append(time.perf_counter())
             if len(stamps) == per_block:
+                plain = plain or plain_steps(data)
                 others = [next(plain) for _ in range(per_block)]
                 for name, marks in (("staves", stamps), ("plain", others)):
                     times[name].append([b - a for a, b in pairwise(marks)])

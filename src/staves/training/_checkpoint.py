@@ -4,8 +4,8 @@
     DIR/step-00000120/manifest.json   sizes and hashes; written last: without it there is none
     DIR/fence.json                    who may write here
 
-A checkpoint is written under another name, synced, renamed; then its manifest likewise. A damaged one
-is skipped, and that is said. A full disk keeps the old one, and training goes on.
+A checkpoint is written under another name, synced, renamed; then its manifest likewise. A damaged
+one is skipped, and that is said. A full disk keeps the old one, and training goes on.
 """
 
 from __future__ import annotations
@@ -37,9 +37,7 @@ class Checkpoints:
         say: tells people something.
     """
 
-    def __init__(
-        self, folder: Path, *, keep: int, token: str, say: Callable[[str], None]
-    ) -> None:
+    def __init__(self, folder: Path, *, keep: int, token: str, say: Callable[[str], None]) -> None:
         self.folder, self._keep, self._token, self._say = folder, keep, token, say
         self._writer: threading.Thread | None = None
 

@@ -28,8 +28,8 @@ Seat = tuple[WorkerDevice, int | None]
 class Generation:
     """One membership of the job, as this rank sees it.
 
-    `source` is the rank whose state wins; `receivers` are the ranks that take it. `store` is None for
-    a process that is alone and has no supervisor.
+    `source` is the rank whose state wins; `receivers` are the ranks that take it. `store` is None
+    for a process that is alone and has no supervisor.
     """
 
     number: int
@@ -162,9 +162,7 @@ class SupervisedCrew:
                     self._broken = False
             if answer is not None:
                 generation, at, complete = answer
-                self._channel.send(
-                    "prepared", generation=generation, step=at, complete=complete
-                )
+                self._channel.send("prepared", generation=generation, step=at, complete=complete)
             if action == "go":
                 return None
             if action == "leave":

@@ -93,4 +93,3 @@ def _integer(environ: Mapping[str, str], name: str) -> int:
             f"{name}: {environ.get(name)!r} in the environment is not an integer",
             hint="start the script with `staves run`, `torchrun` or plain `python`",
         ) from None
-

@@ -1,7 +1,7 @@
 """Small objects between the ranks of a generation, through the rendezvous store.
 
-For what happens once in many steps (decisions, sums of an epoch). Unlike a collective it can be given
-up at any point, and a rank that has died leaves nobody hanging.
+For what happens once in many steps (decisions, sums of an epoch). Unlike a collective it can be
+given up at any point, and a rank that has died leaves nobody hanging.
 """
 
 from __future__ import annotations
@@ -61,7 +61,9 @@ class Exchange:
     def sum(self, *values: float) -> list[float]:
         """Return the sums of the values over all ranks, alike on each."""
         gathered = self.gather(values)
-        totals = None if gathered is None else [sum(column) for column in zip(*gathered)]
+        totals = (
+            None if gathered is None else [sum(column) for column in zip(*gathered, strict=True)]
+        )
         result: list[float] = self.broadcast(totals)
         return result
 
@@ -71,7 +73,7 @@ class Exchange:
 
     def _set(self, key: str, value: Any) -> None:
         try:
-            self._store.set(key, pickle.dumps(value))
+            self._store.set(key, pickle.dumps(value))  # type: ignore[arg-type]  # bytes are fine
         except RuntimeError as error:  # the store has gone: a new generation is on its way
             raise Interrupted from error
 

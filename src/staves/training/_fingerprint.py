@@ -17,7 +17,8 @@ from staves.training._loader import Loader
 def fingerprint(
     model: nn.Module | None, loader: Loader | None, *, seed: int, options: dict[str, Any]
 ) -> str:
-    """Return a digest of parameters (names, shapes, types), buckets, data, seed, torch and script."""
+    """Return a digest of parameters (names, shapes, types), buckets, data, seed, torch and
+    script."""
     parameters = [] if model is None else list(model.named_parameters())
     cursor = None if loader is None else loader.cursor
     parts = {

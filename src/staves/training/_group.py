@@ -1,9 +1,9 @@
 """The process group of one generation.
 
-Under a supervisor a group can lose a member at any moment, and a collective of it may then never end
-(a dead peer frees only its neighbours in the ring). So gloo groups are built by hand: the blocking
-rendezvous runs in a thread that can be left behind, and a broken group is parked, never waited for.
-Elsewhere (torchrun) torch's own initialisation is used.
+Under a supervisor a group can lose a member at any moment, and a collective of it may then never
+end (a dead peer frees only its neighbours in the ring). So gloo groups are built by hand: the
+blocking rendezvous runs in a thread that can be left behind, and a broken group is parked, never
+waited for. Elsewhere (torchrun) torch's own initialisation is used.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import torch
 import torch.distributed as dist
 import torch.distributed.distributed_c10d as c10d
 from torch._C._distributed_c10d import PrefixStore, ProcessGroup, ProcessGroupGloo, Store
+from torch.distributed.distributed_c10d import GroupName
 
 from staves.training._interrupt import Interrupted, run_interruptibly
 
@@ -93,9 +94,7 @@ def form(
         raise
     group = ProcessGroup(own, rank, world_size)
     group._set_default_backend(ProcessGroup.BackendType.GLOO)
-    group._register_backend(
-        torch.device("cpu"), ProcessGroup.BackendType.GLOO, met[0]
-    )
+    group._register_backend(torch.device("cpu"), ProcessGroup.BackendType.GLOO, met[0])
     _make_default(group, own, generation, world_size)
     return group
 
@@ -116,12 +115,12 @@ def leave(*, broken: bool = False) -> None:
         world.pg_to_tag,
     ):
         table.pop(group, None)
-    c10d._unregister_process_group(group.group_name)
+    c10d._unregister_process_group(group.group_name)  # type: ignore[attr-defined]
     c10d._update_default_pg(None)
 
 
 def _gloo(store: Store, rank: int, world_size: int) -> ProcessGroupGloo:
-    options = ProcessGroupGloo._Options()
+    options = ProcessGroupGloo._Options()  # type: ignore[attr-defined]
     options._timeout = TIMEOUT
     options._threads = 2
     interface = os.environ.get("GLOO_SOCKET_IFNAME", "").split(",")[0]
@@ -133,11 +132,9 @@ def _gloo(store: Store, rank: int, world_size: int) -> ProcessGroupGloo:
     return ProcessGroupGloo(store, rank, world_size, options)
 
 
-def _make_default(
-    group: dist.ProcessGroup, store: Store, generation: int, world_size: int
-) -> None:
+def _make_default(group: dist.ProcessGroup, store: Store, generation: int, world_size: int) -> None:
     """Enter the group in torch's tables, as its own initialisation does."""
-    name = f"staves-{generation}"
+    name = GroupName(f"staves-{generation}")
     group._set_group_name(name)
     group._set_group_desc("staves")
     world = c10d._world
@@ -146,5 +143,5 @@ def _make_default(
     world.pg_group_ranks[group] = {rank: rank for rank in range(world_size)}
     world.pg_backend_config[group] = "cpu:gloo"
     world.pg_to_tag[group] = f"ptd:{name}"
-    c10d._register_process_group(name, group)
+    c10d._register_process_group(name, group)  # type: ignore[attr-defined]
     c10d._update_default_pg(group)

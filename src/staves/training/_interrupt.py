@@ -1,4 +1,5 @@
-"""Waiting that ends when the generation breaks: the only way in which this room waits for others."""
+"""Waiting that ends when the generation breaks: the only way in which this room waits for
+others."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ _SHORT, _LONG = 0.0002, 0.002  # seconds between two looks, at first and later
 
 
 class Interrupted(Exception):
-    """The generation in force has lost a member: give up what is under way, at the next boundary."""
+    """The generation in force has lost a member: give up what is under way, at the next
+    boundary."""
 
 
 def poll(ready: Callable[[], bool], interrupted: Callable[[], bool]) -> None:

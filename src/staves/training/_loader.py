@@ -121,7 +121,9 @@ class Loader:
         self._data: Iterator[Any] | None = None
         self._seeded = draws_at_random(dataset)
         self._torch_loader: DataLoader[Any] = DataLoader(
-            SampleSeeded(dataset, seed) if self._seeded else dataset, batch_sampler=_IndexLists(self), **options
+            SampleSeeded(dataset, seed) if self._seeded else dataset,
+            batch_sampler=_IndexLists(self),
+            **options,
         )
 
     def __len__(self) -> int:
@@ -155,8 +157,10 @@ class Loader:
         self._stale = len(self._issued)
 
     def close(self) -> None:
-        """End the loader workers."""
+        """End the loader workers; what they were to load is issued again if they are wanted."""
         self._data = None
+        self._issued.clear()
+        self.reissue()
 
     def unfinished(self) -> bool:
         """Whether samples of the epoch under way are still to come."""

@@ -14,8 +14,8 @@ _calls = 0
 def once(work: Callable[[], object]) -> None:
     """Call `work` in the first process of this job and machine to come here; later ones skip it.
 
-    The others wait until it is done. Where it raises, the next process tries again. Calls are matched
-    by their order in the script.
+    The others wait until it is done. Where it raises, the next process tries again. Calls are
+    matched by their order in the script.
     """
     global _calls
     _calls += 1

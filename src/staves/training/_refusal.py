@@ -21,8 +21,8 @@ def exit_status() -> int:
 def report_input_errors(channel: Channel) -> None:
     """Send input errors that end this script to the supervisor, which prints them as one line.
 
-    Without a supervisor they stay ordinary exceptions; all other exceptions always do. May be called
-    again: whoever has put a hook before ours meanwhile comes after it.
+    Without a supervisor they stay ordinary exceptions; all other exceptions always do. May be
+    called again: whoever has put a hook before ours meanwhile comes after it.
     """
     _watch_exit()
     ordinary = sys.excepthook

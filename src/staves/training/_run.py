@@ -33,6 +33,7 @@ class Run:
     def __init__(self, session: Session, *, reference_batch: int) -> None:
         self._session = session
         self._reference_batch = reference_batch
+        self._passes = 0  # of earlier loops over run.epochs in this script
 
     # -- what a script reads
 
@@ -70,6 +71,10 @@ class Run:
     def plan(self) -> Plan:
         """The split in use; known inside `run.epochs`."""
         return self._session.plan
+
+    def plan_for(self, step: int) -> Plan:
+        """Return the plan of a step, as far as it is decided."""
+        return self._session.plan_for(step)
 
     @property
     def committed_steps(self) -> int:
@@ -164,25 +169,27 @@ class Run:
     def epochs(self, count: int) -> Iterator[int]:
         """Iterate over the passes over the data up to `count`, and finish the run after the last.
 
-        A rank that joins or resumes starts at the epoch under way.
+        A rank that joins or resumes starts at the epoch under way. A second loop goes on behind the
+        first; ranks come and go in the first one only.
         """
         positive_integer("run.epochs", count)
-        session = self._session
+        session, start = self._session, self._passes
         session.in_epoch = True
         completed = False
         try:
-            self._join()
-            epoch = session.epoch
-            while epoch < count:
-                yield epoch
+            if session.planner is None:
+                self._join()
+            while session.epoch < start + count:
+                yield session.epoch - start
                 session.leave_epoch()
-                epoch = session.epoch
             completed = True
         except GeneratorExit:  # the script breaks off: what was trained counts
+            session.leave_epoch()
             completed = True
             raise
         finally:
             session.in_epoch = False
+            self._passes = session.epoch
             if completed:
                 session.finish()
 

@@ -1,8 +1,8 @@
 """What happens at step boundaries: commit, change membership, decide, save. One rank's side of it.
 
-All of it happens where the loader is asked for the next batch, a place that every rank passes at the
-same steps. Whatever waits for other ranks here can be given up when the generation breaks, and is
-then done again in the next one.
+All of it happens where the loader is asked for the next batch, a place that every rank passes at
+the same steps. Whatever waits for other ranks here can be given up when the generation breaks, and
+is then done again in the next one.
 """
 
 from __future__ import annotations
@@ -59,7 +59,9 @@ class Session:
     ) -> None:
         self.environment, self.device, self.channel, self.crew = environment, device, channel, crew
         self.batch, self.seed, self.split = batch, seed, split
-        self.pacer = None if environment.device.profile is None else Pacer(environment.device.profile)
+        self.pacer = (
+            None if environment.device.profile is None else Pacer(environment.device.profile)
+        )
         self.timer = StepTimer(CudaClock() if device.type == "cuda" else HostClock())
         self.figures = Figures(self.pacer)
         self.stepper = Stepper(self.timer, self.pacer, self.figures, self._total, self._lost)
@@ -154,8 +156,9 @@ class Session:
         loss, samples = self.figures.loss_so_far()
         self.channel.send("epoch", epoch=self.figures.epochs, loss=loss, samples=samples)
         if not self.channel.connected and self._exchange is not None:
-            loss, samples = self._exchange.sum(loss, samples)
-        self.figures.end_epoch(loss, samples)
+            self.figures.end_epoch(*self._exchange.sum(loss, samples))
+        else:
+            self.figures.end_epoch(loss, samples)
         self.timer.pause()
 
     # -- begin, commit, finish
@@ -332,7 +335,9 @@ class Session:
             saved = self.checkpoints.latest()
             if saved is not None:
                 self._load(saved)
-                self.channel.say(f"resumed at step {self.committed_steps} from {self.checkpoints.folder}")
+                self.channel.say(
+                    f"resumed at step {self.committed_steps} from {self.checkpoints.folder}"
+                )
         if generation.receivers and self._exchange is not None:
             received = transfer(
                 self._capture() if is_source else None,

@@ -1,7 +1,8 @@
 """The full training state: what a joiner receives, and what a checkpoint holds.
 
-One dictionary of plain containers and tensors: the model, optimizers, schedules, registered objects,
-and the run's own progress. World size is in none of it, so it loads at any number of ranks.
+One dictionary of plain containers and tensors: the model, optimizers, schedules, registered
+objects, and the run's own progress. World size is in none of it, so it loads at any number of
+ranks.
 """
 
 from __future__ import annotations
@@ -183,7 +184,7 @@ def _bytes(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
 def _digest(tensors: list[torch.Tensor]) -> int:
     digest = 1
     for data in _bytes(tensors):
-        digest = zlib.adler32(data.numpy(), digest)
+        digest = zlib.adler32(data.numpy().data, digest)
     return digest
 
 
@@ -202,5 +203,5 @@ def _receive(data: torch.Tensor, source: int, everyone: bool) -> dist.Work:
         work = dist.broadcast(data, src=source, async_op=True)
     else:
         work = dist.irecv(data, src=source)
-    assert work is not None
+    assert isinstance(work, dist.Work)
     return work

@@ -1,10 +1,12 @@
 """How other processes of this user reach a running supervisor: one JSON line in, one out.
 
-The socket is on loopback; its port and a secret stand in the run's folder, which only its owner reads.
+The socket is on loopback; its port and a secret stand in the run's folder, which only its owner
+reads.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import json
 import secrets
@@ -52,10 +54,8 @@ class ControlServer:
         if data and b"\n" not in whole and len(whole) < _LONGEST:
             return True
         del self._received[descriptor]
-        try:
+        with contextlib.suppress(OSError):  # the other end has gone
             connection.sendall(json.dumps(self._answer(whole)).encode() + b"\n")
-        except OSError:
-            pass  # the other end has gone
         return False
 
     def close(self) -> None:

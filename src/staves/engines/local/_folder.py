@@ -1,9 +1,9 @@
 """What a run keeps on disk: who it is, its generation, its ledger and its logs.
 
-    HOME/runs/NAME/run.json            pid, devices, how to reach the supervisor
-    HOME/runs/NAME/generation.json     the generation in force, synced before it is told
-    HOME/runs/NAME/ledger.jsonl        what was committed, by generation (or in the checkpoint folder)
-    HOME/runs/NAME/attempt-N/rank-R.log
+HOME/runs/NAME/run.json            pid, devices, how to reach the supervisor
+HOME/runs/NAME/generation.json     the generation in force, synced before it is told
+HOME/runs/NAME/ledger.jsonl        what was committed, by generation (or in the checkpoint folder)
+HOME/runs/NAME/attempt-N/rank-R.log
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ class RunFolder:
         near = [
             folder
             for folder in folders
-            if folder.name.startswith(name) or folder.name.split("-", 2)[2].rpartition("-")[0] == name
+            if folder.name.startswith(name)
+            or folder.name.split("-", 2)[2].rpartition("-")[0] == name
         ]
         found = exact or near
         if len(found) == 1:

@@ -13,8 +13,8 @@ _TRACEBACK = b"Traceback (most recent call last):"
 class OutputRelay:
     """Takes in what workers print.
 
-    Another rank's failure makes rank 0 fail too, a moment later: its traceback is held back until it
-    is known who failed first.
+    Another rank's failure makes rank 0 fail too, a moment later: its traceback is held back until
+    it is known who failed first.
 
     Args:
         logs: where all of it is kept.
@@ -32,7 +32,9 @@ class OutputRelay:
         self._on_output, self._on_warning = on_output, on_warning
         self._held: dict[int, bytes] = {}
 
-    def take(self, member: int, name: str, descriptor: int, *, is_stderr: bool, shown: bool) -> bool:
+    def take(
+        self, member: int, name: str, descriptor: int, *, is_stderr: bool, shown: bool
+    ) -> bool:
         """Read what is there into the log `name`; return whether the pipe may hold more.
 
         Raises:

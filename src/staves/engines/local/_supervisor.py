@@ -1,9 +1,9 @@
 """The supervisor of one run on this machine: it starts, watches and ends the workers.
 
-One thread, one selector: worker lines, their output and their deaths arrive as readable descriptors.
-Failure notice comes from here (a process has gone), never from a collective that may hang. Who trains
-with whom is decided by the pure `Coordinator`; this carries its messages, and keeps the generation
-and the ledger on disk before anybody is told.
+One thread, one selector: worker lines, their output and their deaths arrive as readable
+descriptors. Failure notice comes from here (a process has gone), never from a collective that may
+hang. Who trains with whom is decided by the pure `Coordinator`; this carries its messages, and
+keeps the generation and the ledger on disk before anybody is told.
 """
 
 from __future__ import annotations
@@ -208,8 +208,8 @@ class Supervisor:
         address = self._stores[commit.store].address if self._stores else ("", 0)
         self._tell(commit.to, "commit", address=address, **document)
 
-    def _tell(self, members: Sequence[int], kind: str, **fields: Any) -> None:
-        for member in members:
+    def _tell(self, to: Sequence[int], kind: str, /, **fields: Any) -> None:
+        for member in to:
             if member in self._workers:
                 self._workers[member].tell(kind, **fields)
 

@@ -89,7 +89,7 @@ class Worker:
         for line in lines:
             yield json.loads(line)
 
-    def tell(self, kind: str, **fields: Any) -> None:
+    def tell(self, kind: str, /, **fields: Any) -> None:
         """Send the worker a message; what its line cannot take now goes with the next one."""
         self._unsent += json.dumps({"kind": kind, **fields}).encode() + b"\n"
         self.flush()
