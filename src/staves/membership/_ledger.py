@@ -197,3 +197,19 @@ def replay(rows: Iterable[Row | str]) -> History:
     missing = sorted(set(range(first, numbers[-1] + 1)) - kept.keys()) if numbers else []
     problems += [f"step {number} is missing" for number in missing]
     return History(tuple(kept[n] for n in numbers), voided, tuple(problems))
+
+
+def stands(rows: Iterable[Row | str], attempt: int, generation: int, step: int) -> bool:
+    """Whether a state of `step` committed steps, saved in that generation, is still history.
+
+    A member may save a step that it alone had committed; if it is lost, the step is trained again,
+    perhaps with another batch. A checkpoint from which an attempt begins must stand, else samples
+    are lost or doubled.
+    """
+    for _, row in _read(rows, []):
+        newer = row["attempt"] > attempt
+        if row["kind"] == "generation":
+            newer = row["attempt"] == attempt and row["generation"] > generation
+        if row["kind"] != "step" and newer and row["step"] < step:
+            return False
+    return True
