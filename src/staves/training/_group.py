@@ -26,11 +26,21 @@ TIMEOUT = timedelta(minutes=30)
 """How long a collective may wait for a rank before it fails by itself; supervisors know sooner."""
 
 _parked: list[Any] = []
+_retired: list[Any] = []
 
 
 def park(*objects: Any) -> None:
     """Keep what a broken generation left behind: destroying it would wait for dead peers."""
     _parked.extend(objects)
+
+
+def destroy_retired() -> None:
+    """Destroy the whole groups of earlier generations.
+
+    Not when they are left: a thread of the group may still be finishing a callback, and would then
+    be the one to destroy the group, and with it itself.
+    """
+    _retired.clear()
 
 
 def has_parked() -> bool:
@@ -104,8 +114,8 @@ def leave(*, broken: bool = False) -> None:
     group = c10d._get_default_group() if dist.is_initialized() else None
     if group is None:
         return
-    if broken:
-        park(group)
+    destroy_retired()  # those before this one; see there
+    (_parked if broken else _retired).append(group)
     world = c10d._world
     for table in (
         world.pg_map,

@@ -116,6 +116,7 @@ def _end() -> None:
         _group.destroy()
     else:
         _group.leave()
+        _group.destroy_retired()
 
 
 def _split(split: Split, environment: Environment) -> Split:

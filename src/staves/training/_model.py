@@ -4,6 +4,7 @@ face."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import signature
 from typing import Any
 
 import torch
@@ -12,6 +13,16 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from staves.training._reducer import WeightedReducer
+
+
+# torch 2.13 renamed the option.
+_NO_BUFFERS: dict[str, Any] = {
+    name: False
+    for name in ("forward_sync_buffers", "broadcast_buffers")
+    if name in signature(DistributedDataParallel).parameters
+}
+if len(_NO_BUFFERS) > 1:
+    del _NO_BUFFERS["broadcast_buffers"]
 
 
 class PreparedModel(nn.Module):
@@ -46,7 +57,7 @@ class PreparedModel(nn.Module):
             # All ranks have the source's state already, and buffers stay each rank's own: a
             # collective in the forward pass could not be given up.
             init_sync=False,
-            broadcast_buffers=False,
+            **_NO_BUFFERS,
             **options,
         )
         ddp.register_comm_hook(None, reducer.hook)

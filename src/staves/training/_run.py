@@ -184,8 +184,9 @@ class Run:
                 session.leave_epoch()
             completed = True
         except GeneratorExit:  # the script breaks off: what was trained counts
-            session.leave_epoch()
-            completed = True
+            if not session.leaving:
+                session.leave_epoch()
+                completed = True
             raise
         finally:
             session.in_epoch = False

@@ -72,7 +72,7 @@ class Session:
         self.checkpoint_every = 300.0
         self.loader: Loader | None = None
         self.planner: Planner | None = None
-        self.in_epoch = False
+        self.in_epoch = self.leaving = False
         self.on_commit: list[Callable[[], None]] = []
         self._cap = max_local_batch
         Session._runs += 1
@@ -143,7 +143,11 @@ class Session:
                 hint="for epoch in run.epochs(n): for inputs, targets in batches: ...",
             )
         self.settle()
-        self._pass_boundary()
+        try:
+            self._pass_boundary()
+        except SystemExit:  # this rank leaves the job
+            self.leaving = True
+            raise
         self.stepper.start_clock()
 
     def begin(self, ticket: Ticket) -> None:
