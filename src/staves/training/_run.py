@@ -186,7 +186,12 @@ class Run:
                 self._leave_epoch()
             finished = True
         except GeneratorExit:  # the script breaks off: what was trained counts
-            self._leave_epoch()
+            if not self._stepper.over:
+                self._stepper.drop()
+            self._settle()
+            self._figures.clear_loss()
+            if self._loader is not None:  # the rest of this pass is left out
+                self._loader.cursor.next_epoch()
             finished = True
             raise
         finally:
