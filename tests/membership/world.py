@@ -11,6 +11,8 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
+from tests.membership.stub import State, Stub
+
 from staves.membership import (
     Command,
     Commit,
@@ -29,7 +31,6 @@ from staves.membership import (
     prove,
     stands,
 )
-from tests.membership.stub import State, Stub
 
 GRACE, JOIN, START, LEASE = 10.0, 3.0, 20.0, 10.0
 

@@ -91,9 +91,13 @@ def weighted_gradient(cap: int | None, data: Examples) -> Any:
     return [p.grad for p in model.parameters()]
 
 
-@pytest.mark.parametrize("cap", [None, 5])
-def test_weights_are_those_of_tokens(cap: int | None) -> None:
+# The micro-batches of cap 8 are samples 0-7, 8-15, 16-23 and 24-31 of the batch.
+@pytest.mark.parametrize("masked", [(0, 0), (0, 8), (8, 16), (24, 32), (8, 32)])
+@pytest.mark.parametrize("cap", [None, 5, 8])
+def test_weights_are_those_of_tokens(cap: int | None, masked: tuple[int, int]) -> None:
+    """A part without any token has a mean over nothing, nan, and must not count."""
     data = Examples(F64)
+    data.tags[torch.from_numpy(permutation(0, 0, SAMPLES)[slice(*masked)])] = -100
     first = torch.from_numpy(permutation(0, 0, SAMPLES)[:BATCH])
     model = build("tagger", F64)
     loss = tag_loss(model(data.inputs[first]), data.tags[first])

@@ -10,7 +10,7 @@ import torch
 
 from staves.training import permutation
 from tests.training.launch import SCRIPTS, staves_run
-from tests.training.scripts.equality import GRADIENTS, RUNS, schedule_of
+from tests.training.scripts.equality import GRADIENTS, RUNS, examples, schedule_of
 from tests.training.scripts.models import (
     BATCH,
     EPOCHS,
@@ -27,11 +27,11 @@ Tensors = list[torch.Tensor]
 
 
 @cache
-def one_process_gradient(kind: str, dtype: torch.dtype) -> Tensors:
+def one_process_gradient(name: str) -> Tensors:
     """Return the gradient of the first batch, in plain torch."""
-    model = build(kind, dtype)
+    kind, dtype, _ = GRADIENTS[name]
+    model, data = build(kind, dtype), examples(name)
     first = torch.from_numpy(permutation(SEED, 0, SAMPLES)[:BATCH])
-    data = Examples(dtype)
     outputs = model(data.inputs[first])
     wanted = data.tags[first] if kind == "tagger" else data.classes[first]
     loss = (tag_loss if kind == "tagger" else loss_of)(outputs, wanted)
@@ -64,8 +64,8 @@ def test_any_split_trains_as_one_process_does(split: str, tmp_path: Path) -> Non
     results: dict[str, Tensors] = torch.load(file)
     errors: dict[str, float] = {}
     allowed: dict[str, float] = {}
-    for name, (kind, dtype, _) in GRADIENTS.items():
-        errors[name] = relative_error(results[name], one_process_gradient(kind, dtype))
+    for name, (_, dtype, _) in GRADIENTS.items():
+        errors[name] = relative_error(results[name], one_process_gradient(name))
         allowed[name] = 1e-6 if dtype == torch.float32 else 1e-12
     for name, (dtype, schedule_name, _, _) in RUNS.items():
         wanted = one_process_parameters(dtype, schedule_name)

@@ -26,7 +26,8 @@ def test_every_sample_once_an_epoch_whatever_happens(tmp_path: Path) -> None:
     for name, case in CASES.items():
         check(name, case, [rank[name] for rank in ranks])
     assert ranks[0]["replanned"]["stages"][:3] == ["even", "spread", "optimal"]
-    assert ranks[0]["replanned"]["epochs"][-1][0]["split"] != [4, 4]
+    splits = [step["split"] for epoch in ranks[0]["replanned"]["epochs"] for step in epoch]
+    assert any(split != [4, 4] for split in splits)  # the second probe, however busy we are
     for rank in ranks:
         assert rank["nested"] == ["Pair", "list"]
         assert len(rank["misuse"]) == 1

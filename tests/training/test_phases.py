@@ -50,11 +50,7 @@ class Recorder:
                 break
 
 
-LOADERS: list[dict[str, Any]] = [
-    {},
-    {"num_workers": 1},
-    {"num_workers": 1, "persistent_workers": True},
-]
+LOADERS: list[dict[str, Any]] = [{}, {"num_workers": 1}]
 
 
 def orders(count: int) -> list[list[int]]:

@@ -14,7 +14,6 @@ from torch.nn.parallel import DistributedDataParallel
 
 from staves.training._reducer import WeightedReducer
 
-
 # torch 2.13 renamed the option.
 _NO_BUFFERS: dict[str, Any] = {
     name: False

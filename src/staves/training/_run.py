@@ -185,7 +185,7 @@ class Run:
             completed = True
         except GeneratorExit:  # the script breaks off: what was trained counts
             if not session.leaving:
-                session.leave_epoch()
+                session.leave_epoch()  # the rest of this pass is left out
                 completed = True
             raise
         finally:

@@ -236,8 +236,8 @@ class Session:
             return
         broken_off = loader.unfinished()
         loader.cursor.next_epoch()
+        self.figures.clear_loss()
         if broken_off:
-            self.figures.clear_loss()
             self.timer.pause()
             loader.reissue()
 

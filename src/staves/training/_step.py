@@ -104,7 +104,7 @@ class Stepper:
                 "run.backward was called twice for one batch",
                 hint="add the losses and call it once",
             )
-        if ticket.samples > 0:
+        if ticket.samples > 0 and weight != 0:
             self._losses.append((loss.detach(), ticket.samples))
         if self.pacer is not None:
             self.pacer.forward(ticket.samples)
@@ -197,7 +197,9 @@ class Stepper:
             self.timer.backward()
             if self.reducer is not None:
                 self.reducer.begin()
-        if ticket.last or ticket.samples > 0:  # a stand-in's gradient is wanted nowhere else
+        if weight == 0 and ticket.last and self.model is not None:
+            weighted = self._no_loss(self.model)
+        if ticket.last or (ticket.samples > 0 and weight != 0):  # else it is wanted nowhere
             weighted.backward()  # type: ignore[no-untyped-call]
         if self.pacer is not None and (not ticket.last or self.reducer is None):
             self.pacer.backward()
@@ -209,6 +211,18 @@ class Stepper:
             self.pacer.begin(time.perf_counter())
         if self.reducer is None and weight is not None:
             self._rescale_gradients()
+
+    @staticmethod
+    def _no_loss(model: PreparedModel) -> torch.Tensor:
+        """Return a loss whose gradients are all 0, for a batch without weight.
+
+        Its own is a mean over nothing, nan perhaps, and 0 x nan is nan.
+        """
+        loss = torch.zeros((), device=next(model.module.parameters()).device)
+        for parameter in model.module.parameters():
+            if parameter.requires_grad:
+                loss = loss + 0.0 * parameter.sum()
+        return loss
 
     def _weigh(self, ticket: Ticket, weight: float | None) -> float:
         """Return the factor of this batch's loss, and set the reducer's.

@@ -35,7 +35,16 @@ GRADIENTS: dict[str, tuple[str, torch.dtype, int | None]] = {
     "tagger-64": ("tagger", torch.float64, None),
     "tagger-64-accumulated": ("tagger", torch.float64, 5),
     "tagger-32-accumulated": ("tagger", torch.float32, 7),
+    "tagger-64-masked": ("tagger", torch.float64, None),
+    "tagger-64-masked-accumulated": ("tagger", torch.float64, 4),
 }
+MASKED = 13
+"""Samples without a token, in the cases of that name: the last ranks' whole share and more."""
+
+
+def examples(name: str) -> Examples:
+    return Examples(GRADIENTS[name][1], masked=MASKED if "masked" in name else 0)
+
 
 # dtype, schedule, loader workers, largest local batch
 RUNS: dict[str, tuple[torch.dtype, str, int, int | None]] = {
@@ -57,7 +66,7 @@ def gradient(name: str, split: list[int]) -> list[torch.Tensor]:
     KEPT.append(run)
     model = build(kind, dtype, SEED if run.is_main else 99)  # rank 0's parameters must win
     model, optimizer = run.prepare(model, torch.optim.SGD(model.parameters(), lr=0.1))
-    batches = run.loader(Examples(dtype))
+    batches = run.loader(examples(name))
     gradients: list[torch.Tensor] = []
     for _ in run.epochs(1):
         for inputs, classes, tags in batches:

@@ -9,6 +9,8 @@ from torch import nn
 from torch.nn import functional
 from torch.utils.data import Dataset
 
+from staves.training import permutation
+
 BATCH = 32
 SAMPLES = 150  # four full batches and a short one
 FEATURES = 64
@@ -70,7 +72,7 @@ def build(kind: str, dtype: torch.dtype, seed: int = SEED) -> nn.Module:
 class Examples(Dataset[tuple[torch.Tensor, ...]]):
     """Inputs, a class each, and for taggers a class for each of 8 tokens, -100 past the end."""
 
-    def __init__(self, dtype: torch.dtype, samples: int = SAMPLES) -> None:
+    def __init__(self, dtype: torch.dtype, samples: int = SAMPLES, masked: int = 0) -> None:
         generator = torch.Generator().manual_seed(5)
         self.inputs = torch.randn(samples, FEATURES, generator=generator, dtype=torch.float64)
         self.inputs = self.inputs.to(dtype)
@@ -78,6 +80,9 @@ class Examples(Dataset[tuple[torch.Tensor, ...]]):
         lengths = torch.randint(1, 9, (samples, 1), generator=generator)
         tags = torch.randint(CLASSES, (samples, 8), generator=generator)
         self.tags = torch.where(torch.arange(8) < lengths, tags, -100)
+        if masked:  # the last samples of the first batch have no token at all
+            first = permutation(SEED, 0, samples)[BATCH - masked : BATCH]
+            self.tags[torch.from_numpy(first)] = -100
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -91,8 +96,10 @@ def loss_of(outputs: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
 
 
 def tag_loss(outputs: torch.Tensor, tags: torch.Tensor) -> torch.Tensor:
-    """Mean over the tokens that there are."""
-    return functional.cross_entropy(outputs.flatten(0, 1), tags.flatten())
+    """Mean over the tokens that there are: nan, with nan gradients, where there is none."""
+    mask, wanted = (tags >= 0).flatten(), tags.clamp(min=0).flatten()
+    each = functional.cross_entropy(outputs.flatten(0, 1), wanted, reduction="none")
+    return (each * mask).sum() / mask.sum()
 
 
 def rotated(split: Sequence[int], step: int) -> list[int]:
