@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from staves.engines.local import LogFolder, staves_home
+from staves.engines.local import RunFolder, staves_home
+from staves.engines.local._logs import LogFolder
 from staves.errors import StavesError
 
 
@@ -23,17 +24,17 @@ def test_the_home_is_where_the_environment_says(
 
 
 def test_each_run_has_a_folder_of_its_own(tmp_path: Path) -> None:
-    logs = LogFolder.create(tmp_path, "my script/../é", attempt=2)
-    assert logs.folder.is_dir()
-    assert logs.folder.name == "attempt-2"
-    assert logs.folder.parents[1] == tmp_path / "runs"
-    assert list(logs.folder.iterdir()) == []
+    folder = RunFolder.create(tmp_path, "my script/../é")
+    assert folder.path.is_dir()
+    assert folder.logs(2).name == "attempt-2"
+    assert folder.path.parent == tmp_path / "runs"
+    assert list(folder.path.iterdir()) == []
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StavesError, match="Not a directory") as caught:
-        LogFolder.create(tmp_path / "file", "run")
+        RunFolder.create(tmp_path / "file", "run")
     assert "STAVES_HOME" in str(caught.value.hint)
     assert caught.value.exit_code == 1
 
@@ -44,26 +45,26 @@ def test_a_full_disk_is_said_at_the_start(tmp_path: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(StavesError, match="No space left on device"):
-        LogFolder.create(tmp_path, "run")
+        RunFolder.create(tmp_path, "run")
 
 
 def test_a_disk_that_fills_up_is_said_once(tmp_path: Path) -> None:
     logs = LogFolder(tmp_path)
-    assert logs.write(0, b"one\n") is None
-    for rank in (1, 2):
-        logs.path(rank).mkdir()  # stands for any error of the file system
-    assert "log lines are being lost" in str(logs.write(1, b"two\n"))
-    assert logs.write(2, b"three\n") is None
-    assert logs.write(0, b"four\n") is None
+    assert logs.write("0", b"one\n") is None
+    for name in ("1", "2"):
+        logs.path(name).mkdir()  # stands for any error of the file system
+    assert "log lines are being lost" in str(logs.write("1", b"two\n"))
+    assert logs.write("2", b"three\n") is None
+    assert logs.write("0", b"four\n") is None
     logs.close()
-    assert logs.path(0).read_bytes() == b"one\nfour\n"
+    assert logs.path("0").read_bytes() == b"one\nfour\n"
 
 
 def test_the_tail_is_the_last_lines(tmp_path: Path) -> None:
     logs = LogFolder(tmp_path)
-    assert logs.tail(0, 3) == ""
-    logs.path(0).write_bytes(b"a\nb\n\xff\nd\n")
-    assert logs.tail(0, 2) == "\N{REPLACEMENT CHARACTER}\nd"
+    assert logs.tail("0", 3) == ""
+    logs.path("0").write_bytes(b"a\nb\n\xff\nd\n")
+    assert logs.tail("0", 2) == "\N{REPLACEMENT CHARACTER}\nd"
 
 
 HEAD = "Traceback (most recent call last):"
@@ -81,5 +82,5 @@ def test_the_tail_of_a_failure_is_its_traceback_with_its_causes(tmp_path: Path, 
     logs = LogFolder(tmp_path)
     handled = f"{HEAD}\n  earlier\nKeyError: 1\nsaid between\n"
     ours = f"{HEAD}\n  first\nOSError: the cause\n\n{link}\n\n{HEAD}\n  second\nValueError: 2"
-    logs.path(0).write_text(handled + ours + "\n")
-    assert logs.tail(0, 3) == ours
+    logs.path("0").write_text(handled + ours + "\n")
+    assert logs.tail("0", 3) == ours

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from staves.engines.local import LogFolder, Outcome, Supervisor
+from staves.engines.local import Outcome, RunFolder, Supervisor
 from staves.hardware import Device, parse_cluster
 from tests.training.launch import ended
 
@@ -50,12 +50,12 @@ def run(tmp_path: Path, heard: Heard, monkeypatch: pytest.MonkeyPatch) -> Runs:
     def run(text: str, *arguments: str, world: int = 1, **environ: str) -> Outcome:
         (tmp_path / "script.py").write_text("import os, signal, sys\n" + text)
         command = [str(tmp_path / "script.py"), *arguments]
-        logs = LogFolder(tmp_path)
+        folder = RunFolder(tmp_path)
         before = (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM), open_files())
         supervisor = Supervisor(
             command,
             devices(world),
-            logs=logs,
+            folder=folder,
             environ=environ,
             on_message=heard.message,
             on_output=heard.data,
@@ -103,7 +103,7 @@ def test_only_rank_0_is_shown_and_every_rank_is_kept(
     assert run(text, world=2).ok
     assert heard.output == {False: b"out 0\n", True: b"err 0\n"}
     for rank in (0, 1):
-        lines = (tmp_path / f"rank-{rank}.log").read_text().splitlines()
+        lines = (tmp_path / "attempt-1" / f"rank-{rank}.log").read_text().splitlines()
         assert sorted(lines) == [f"err {rank}", f"out {rank}"]
 
 
@@ -125,7 +125,7 @@ def test_a_traceback_that_ends_nothing_is_shown(run: Runs, heard: Heard) -> None
 )
 def test_a_failure_says_how(run: Runs, text: str, status: int) -> None:
     outcome = run(text)
-    assert (outcome.failed_rank, outcome.status) == (0, status)
+    assert (outcome.failed, outcome.status) == ((0, "box/local-cpu-0"), status)
     assert not outcome.ok
 
 
@@ -140,7 +140,7 @@ def test_one_rank_that_fails_ends_the_others(run: Runs, tmp_path: Path) -> None:
         "raise OSError('gone')\n"
     )
     outcome = run(text, str(pids), world=2)
-    assert outcome.failed_rank == 1
+    assert outcome.failed == (1, "box/local-cpu-1")
     assert outcome.traceback.splitlines()[0] == "Traceback (most recent call last):"
     assert outcome.traceback.splitlines()[-1] == "OSError: gone"
     assert ended(int(Path(f"{pids}-read").read_text()))

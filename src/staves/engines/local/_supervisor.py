@@ -45,6 +45,7 @@ GRACE_SECONDS = 5.0
 """How long a worker that was asked to end may take when the run ends."""
 
 _LEASE, _RENEW = 10.0, 3.0  # seconds
+_FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP)  # no crash of the script itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,7 +314,7 @@ class Supervisor:
         ended_well = status == 0 or worker.left or worker.told_to_end
         if ended_well:
             self._output.release(worker.member, shown=self._rank(worker) == 0)
-        elif status > 0 or not worker.said_hello:
+        elif status > 0 or not (worker.said_hello or -status in _FROM_OUTSIDE):
             self._fail(worker, status)  # the script itself fails: another try would fail alike
             return
         else:
