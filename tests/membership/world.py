@@ -1,7 +1,8 @@
 """A random history of a job: a Coordinator, stub workers, delays, faults; and what must hold.
 
-Everything follows from the seed. A worker's channel is a reliable ordered stream that may repeat a
-message; it ends with the worker, and what is under way then may be lost.
+Everything follows from the seed. A worker's channel is a reliable ordered stream; messages to it,
+and all but its answers from it, may be repeated. The stream ends with the worker, and what is under
+way then may be lost.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import heapq
 from collections.abc import Callable
 from random import Random
 from typing import Any
+
+from tests.membership.stub import State, Stub
 
 from staves.membership import (
     Command,
@@ -29,7 +32,6 @@ from staves.membership import (
     prove,
     stands,
 )
-from tests.membership.stub import State, Stub
 
 GRACE, JOIN, START, LEASE = 10.0, 3.0, 20.0, 10.0
 
@@ -62,12 +64,12 @@ class World:
         self.ledger = Ledger()
         self.checkpoint: State | None = State(0, 0, 0, 0)
         self.checkpoints: list[tuple[int, int, State]] = []
-        self.reductions: dict[tuple[int, int], dict[int, Stub]] = {}
+        self.reductions: dict[tuple[int, int], dict[int, tuple[Stub, int]]] = {}
         self.transferred: set[tuple[int, int]] = set()
         self.outstanding: int | None = None
+        self.told: list[int] = []
         self.number = self.entered = self.store = 0
         self.failure: str | None = None
-        self.stopped: set[str] = set()
         self.restarts = self.commits = self.kills = 0
         self.tick_at: float | None = None
         # Faults.
@@ -174,10 +176,14 @@ class World:
             self.at(self.random.uniform(0.0, 0.5), self.die, stub, self.random.random() < 0.5)
 
     def on_propose(self, command: Propose) -> None:
-        if self.outstanding not in (None, command.generation):
-            self.complain("a second proposal")
-        if self.outstanding is None and command.generation <= self.number:
-            self.complain("a number was used twice")
+        if self.outstanding != command.generation:
+            told = [self.stubs[m] for m in self.told]
+            if self.outstanding and any(s.alive and not (s.ended or s.declared) for s in told):
+                self.complain("a second proposal")
+            if command.generation <= self.number:
+                self.complain("a number was used twice")
+            self.told = []
+        self.told += command.to
         self.outstanding = self.number = command.generation
         self.tell(command)
 
@@ -187,8 +193,7 @@ class World:
 
     def on_commit(self, command: Commit) -> None:
         if command.source is not None and self.outstanding != command.generation:
-            if self.number != command.generation:
-                self.complain("a commit that was not proposed")
+            self.complain("a commit that was not proposed")
         self.number = max(self.number, command.generation)
         self.outstanding = None
         self.commits += 1
@@ -243,7 +248,8 @@ class World:
             stub.receive(message)
 
     def send(self, stub: Stub, message: tuple[Any, ...]) -> None:
-        for _ in range(2 if self.random.random() < self.repeats else 1):
+        repeated = message[0] != "prepared" and self.random.random() < self.repeats
+        for _ in range(1 + repeated):
             when = self.now + self.random.random() * self.latency
             stub.outbox_free = max(stub.outbox_free + 1e-6, when)
             self.at(stub.outbox_free - self.now, self.hear, stub, message)
@@ -260,7 +266,11 @@ class World:
         if message[0] == "row":
             self.ledger.add(message[1])
         else:
-            self.event(message[0], stub.member, *message[1:])
+            if message[0] == "finished" and not stub.ended:
+                self.ledger.add(message[1])
+                self.event("finished", stub.member)
+            elif message[0] != "finished":
+                self.event(message[0], stub.member, *message[1:])
 
     # Deaths and other faults.
 
@@ -272,18 +282,18 @@ class World:
             return
         stub.alive = False
         self.kills += failed
-        for group in self.reductions.values():
-            if stub.member in group:
-                for other in group.values():
-                    if other.alive and other.mode == "reducing" and self.random.random() < 0.5:
-                        other.turn += 1
+        if failed and stub.mode in ("reducing", "updating"):
+            self.tear(stub)
         if failed and self.random.random() < 0.5:
             stub.mode = "deaf"
         delay = max(stub.outbox_free - self.now, 0.0) + self.random.uniform(0.001, 0.5)
         self.at(delay, self.report, stub, failed)
 
     def report(self, stub: Stub, failed: bool) -> None:
-        if not stub.declared:
+        """Its exit is told after all that it sent has come in."""
+        if stub.cut:
+            stub.sent.append([self.report, stub, failed])
+        elif not stub.declared:
             stub.declared = True
             self.event("exited", stub.member, failed=failed)
 
@@ -316,7 +326,8 @@ class World:
     def give_up(self, stub: Stub) -> None:
         """The node's lease has ended: its worker counts as dead."""
         if stub.cut and not stub.declared:
-            self.report(stub, True)
+            stub.declared = True
+            self.event("exited", stub.member, failed=True)
 
     def renew(self, stub: Stub) -> None:
         if stub.alive:
@@ -363,29 +374,36 @@ class World:
 
     def enter(self, stub: Stub) -> None:
         commit, state = stub.commit, stub.state
-        assert commit is not None and state is not None
+        assert commit is not None
+        assert state is not None
         if stub.cut or commit.store != self.store:
             return
         group = self.reductions.setdefault((commit.generation, state.step), {})
-        group[stub.member] = stub
-        if len(group) < len(commit.members) or any(not s.alive for s in group.values()):
+        group[stub.member] = (stub, stub.turn)
+        if len(group) < len(commit.members) or any(not s.alive for s, _ in group.values()):
             return
-        if len({s.state for s in group.values()}) > 1:
+        if len({s.state for s, turn in group.values() if s.turn == turn}) > 1:
             self.complain(f"states differ at step {state.step}")
-        for other in group.values():
-            other.later(self.random.uniform(0.01, 0.2), "reducing", "reduced")
         del self.reductions[(commit.generation, state.step)]
+        for other, turn in group.values():
+            if other.turn != turn and self.random.random() < 0.5:
+                return  # It has abandoned this, and its part of the sum did not get out.
+        inside = [s for s, turn in group.values() if s.turn == turn]
+        for other in inside:
+            other.later(self.random.uniform(0.01, 0.2), "reducing", "reduced")
         if self.random.random() < self.chaos_rate:
-            victim = self.random.choice(list(group.values()))
-            self.at(self.random.uniform(0.0, 0.2), self.strike, victim, list(group.values()))
+            victim = self.random.choice(inside)
+            self.at(self.random.uniform(0.0, 0.2), self.strike, victim)
 
-    def strike(self, victim: Stub, group: list[Stub]) -> None:
+    def strike(self, victim: Stub) -> None:
+        if self.faulty():
+            self.die(victim)
+
+    def tear(self, victim: Stub) -> None:
         """A member dies in the middle of an all-reduce: some of the others have it, some not."""
-        if not victim.alive or not self.faulty():
-            return
-        self.die(victim)
-        for other in group:
-            if other.alive and other.mode == "reducing" and self.random.random() < 0.5:
+        for other in self.stubs.values():
+            together = other.mode == "reducing" and other.commit is victim.commit
+            if together and other.state == victim.state and self.random.random() < 0.5:
                 other.turn += 1
 
     def local_batches(self, commit: Commit, state: State) -> list[int]:
