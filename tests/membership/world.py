@@ -41,7 +41,7 @@ class BrokenRule(AssertionError):
 
 
 class World:
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, epochs: int | None = None, gentle: bool = False) -> None:
         self.seed, self.random = seed, Random(seed)
         r = self.random
         self.now, self.count = 0.0, 0
@@ -50,7 +50,7 @@ class World:
         self.all_slots = [f"n{i}/{j}" for i in range(r.randint(1, 4)) for j in range(2)]
         self.minimum = r.choice((1, 1, 1, 2))
         first = r.sample(self.all_slots, r.randint(self.minimum, len(self.all_slots)))
-        self.strict = r.random() < 0.1
+        self.strict = not gentle and r.random() < 0.1
         self.coordinator = Coordinator(
             slots=first,
             minimum=self.minimum,
@@ -68,6 +68,7 @@ class World:
         self.transferred: set[tuple[int, int]] = set()
         self.outstanding: int | None = None
         self.told: list[int] = []
+        self.proposed_at = 0.0
         self.number = self.entered = self.store = 0
         self.failure: str | None = None
         self.restarts = self.commits = self.kills = 0
@@ -81,8 +82,12 @@ class World:
         self.bad_start = r.choice((0.0, 0.1, 0.3))
         self.unlike = r.choice((0.0, 0.0, 0.0, 0.1))
         self.repeats = r.choice((0.0, 0.1))
+        if epochs is not None:
+            self.epochs = epochs
+        if gentle:
+            self.unlike = 0.0
         self.leases = r.random() < 0.25
-        self.latency = r.choice((0.01, 0.1, 1.0))
+        self.latency = r.choice((0.01, 0.1, 1.0, 2.0))
 
     # The clock.
 
@@ -183,6 +188,7 @@ class World:
             if command.generation <= self.number:
                 self.complain("a number was used twice")
             self.told = []
+            self.proposed_at = self.now
         self.told += command.to
         self.outstanding = self.number = command.generation
         self.tell(command)
@@ -194,6 +200,8 @@ class World:
     def on_commit(self, command: Commit) -> None:
         if command.source is not None and self.outstanding != command.generation:
             self.complain("a commit that was not proposed")
+        if command.source is not None and self.minimum == 1:
+            self.check_soon()
         self.number = max(self.number, command.generation)
         self.outstanding = None
         self.commits += 1
@@ -223,6 +231,11 @@ class World:
         in_force = stub.alive and stub.follower.complete and stub.follower.generation > 0
         gone = stub.ended or stub.declared or stub.mode in ("leaving", "finished")
         return in_force and not gone and stub.member in self.coordinator._force.circle
+
+    def check_soon(self) -> None:
+        """Rules 4 and 13: joiners and incumbents have so long to answer, and no longer."""
+        if self.now - self.proposed_at > JOIN + GRACE + 0.1:
+            self.complain(f"proposed at {self.proposed_at:.2f} s, and committed only now")
 
     def check_apart(self) -> None:
         steps = [s.follower.step for s in self.stubs.values() if self.is_complete(s)]
