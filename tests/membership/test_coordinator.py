@@ -1,10 +1,19 @@
 from __future__ import annotations
 
 import pytest
-
-from staves.membership import Commit, Coordinator, End, Fail, Propose, Quarantine, Restart, Start
-from staves.membership import Withdraw
 from tests.membership.job import Job
+
+from staves.membership import (
+    Commit,
+    Coordinator,
+    End,
+    Fail,
+    Propose,
+    Quarantine,
+    Restart,
+    Start,
+    Withdraw,
+)
 
 TWO = ["a/0", "b/0"]
 
@@ -12,7 +21,7 @@ TWO = ["a/0", "b/0"]
 def test_the_first_generation_waits_for_all_that_were_started() -> None:
     job = Job(TWO)
     job.hello(0)
-    assert job.members == ()
+    assert not job.members
     job.hello(1)
     first = job.last(Commit)
     assert (first.members, first.source, first.receivers) == ((0, 1), None, (1,))
@@ -33,7 +42,7 @@ def test_the_first_generation_goes_without_those_that_do_not_start() -> None:
     job = Job(TWO, start_within=100.0)
     job.hello(0)
     job.wait(99.0)
-    assert job.members == ()
+    assert not job.members
     job.wait(1.0)
     assert job.members == (0,)
     assert 1 in job.ended()
