@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from staves.membership import Abandon, Commit, Follower, Propose, Withdraw
+from staves.membership import Abandon, Commit, Follower, Propose, Withdraw, finished_row
 
 if TYPE_CHECKING:
     from tests.membership.world import World
@@ -99,7 +99,9 @@ class Stub:
         step = state.step if state is not None else follower.step
         if state is not None and state.epoch >= world.epochs and follower.generation:
             self.mode = "finished"
-            world.send(self, ("finished",))
+            assert self.commit is not None
+            row = finished_row(self.commit.attempt, self.commit.generation, step)
+            world.send(self, ("finished", row))
             world.at(world.random.uniform(0.0, 0.5), world.die, self, False)
             return
         verdict = follower.boundary(step, world.now)
@@ -135,7 +137,8 @@ class Stub:
 
     def update(self) -> None:
         world, commit = self.world, self.commit
-        assert self.state is not None and commit is not None
+        assert self.state is not None
+        assert commit is not None
         if world.faulty() and world.random.random() < world.update_errors:
             self.state = None
             self.follower.incomplete()

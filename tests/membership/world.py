@@ -1,7 +1,8 @@
 """A random history of a job: a Coordinator, stub workers, delays, faults; and what must hold.
 
-Everything follows from the seed. A worker's channel is a reliable ordered stream that may repeat a
-message; it ends with the worker, and what is under way then may be lost.
+Everything follows from the seed. A worker's channel is a reliable ordered stream; messages to it,
+and all but its answers from it, may be repeated. The stream ends with the worker, and what is under
+way then may be lost.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class BrokenRule(AssertionError):
 
 
 class World:
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, epochs: int | None = None, gentle: bool = False) -> None:
         self.seed, self.random = seed, Random(seed)
         r = self.random
         self.now, self.count = 0.0, 0
@@ -49,7 +50,7 @@ class World:
         self.all_slots = [f"n{i}/{j}" for i in range(r.randint(1, 4)) for j in range(2)]
         self.minimum = r.choice((1, 1, 1, 2))
         first = r.sample(self.all_slots, r.randint(self.minimum, len(self.all_slots)))
-        self.strict = r.random() < 0.1
+        self.strict = not gentle and r.random() < 0.1
         self.coordinator = Coordinator(
             slots=first,
             minimum=self.minimum,
@@ -63,12 +64,13 @@ class World:
         self.ledger = Ledger()
         self.checkpoint: State | None = State(0, 0, 0, 0)
         self.checkpoints: list[tuple[int, int, State]] = []
-        self.reductions: dict[tuple[int, int], dict[int, Stub]] = {}
+        self.reductions: dict[tuple[int, int], dict[int, tuple[Stub, int]]] = {}
         self.transferred: set[tuple[int, int]] = set()
         self.outstanding: int | None = None
+        self.told: list[int] = []
+        self.proposed_at = 0.0
         self.number = self.entered = self.store = 0
         self.failure: str | None = None
-        self.stopped: set[str] = set()
         self.restarts = self.commits = self.kills = 0
         self.tick_at: float | None = None
         # Faults.
@@ -80,8 +82,12 @@ class World:
         self.bad_start = r.choice((0.0, 0.1, 0.3))
         self.unlike = r.choice((0.0, 0.0, 0.0, 0.1))
         self.repeats = r.choice((0.0, 0.1))
+        if epochs is not None:
+            self.epochs = epochs
+        if gentle:
+            self.unlike = 0.0
         self.leases = r.random() < 0.25
-        self.latency = r.choice((0.01, 0.1, 1.0))
+        self.latency = r.choice((0.01, 0.1, 1.0, 2.0))
 
     # The clock.
 
@@ -175,10 +181,15 @@ class World:
             self.at(self.random.uniform(0.0, 0.5), self.die, stub, self.random.random() < 0.5)
 
     def on_propose(self, command: Propose) -> None:
-        if self.outstanding not in (None, command.generation):
-            self.complain("a second proposal")
-        if self.outstanding is None and command.generation <= self.number:
-            self.complain("a number was used twice")
+        if self.outstanding != command.generation:
+            told = [self.stubs[m] for m in self.told]
+            if self.outstanding and any(s.alive and not (s.ended or s.declared) for s in told):
+                self.complain("a second proposal")
+            if command.generation <= self.number:
+                self.complain("a number was used twice")
+            self.told = []
+            self.proposed_at = self.now
+        self.told += command.to
         self.outstanding = self.number = command.generation
         self.tell(command)
 
@@ -188,8 +199,9 @@ class World:
 
     def on_commit(self, command: Commit) -> None:
         if command.source is not None and self.outstanding != command.generation:
-            if self.number != command.generation:
-                self.complain("a commit that was not proposed")
+            self.complain("a commit that was not proposed")
+        if command.source is not None and self.minimum == 1:
+            self.check_soon()
         self.number = max(self.number, command.generation)
         self.outstanding = None
         self.commits += 1
@@ -220,6 +232,11 @@ class World:
         gone = stub.ended or stub.declared or stub.mode in ("leaving", "finished")
         return in_force and not gone and stub.member in self.coordinator._force.circle
 
+    def check_soon(self) -> None:
+        """Rules 4 and 13: joiners and incumbents have so long to answer, and no longer."""
+        if self.now - self.proposed_at > JOIN + GRACE + 0.1:
+            self.complain(f"proposed at {self.proposed_at:.2f} s, and committed only now")
+
     def check_apart(self) -> None:
         steps = [s.follower.step for s in self.stubs.values() if self.is_complete(s)]
         if steps and max(steps) - min(steps) > 1:
@@ -244,7 +261,8 @@ class World:
             stub.receive(message)
 
     def send(self, stub: Stub, message: tuple[Any, ...]) -> None:
-        for _ in range(2 if self.random.random() < self.repeats else 1):
+        repeated = message[0] != "prepared" and self.random.random() < self.repeats
+        for _ in range(1 + repeated):
             when = self.now + self.random.random() * self.latency
             stub.outbox_free = max(stub.outbox_free + 1e-6, when)
             self.at(stub.outbox_free - self.now, self.hear, stub, message)
@@ -261,7 +279,11 @@ class World:
         if message[0] == "row":
             self.ledger.add(message[1])
         else:
-            self.event(message[0], stub.member, *message[1:])
+            if message[0] == "finished" and not stub.ended:
+                self.ledger.add(message[1])
+                self.event("finished", stub.member)
+            elif message[0] != "finished":
+                self.event(message[0], stub.member, *message[1:])
 
     # Deaths and other faults.
 
@@ -273,18 +295,18 @@ class World:
             return
         stub.alive = False
         self.kills += failed
-        for group in self.reductions.values():
-            if stub.member in group:
-                for other in group.values():
-                    if other.alive and other.mode == "reducing" and self.random.random() < 0.5:
-                        other.turn += 1
+        if failed and stub.mode in ("reducing", "updating"):
+            self.tear(stub)
         if failed and self.random.random() < 0.5:
             stub.mode = "deaf"
         delay = max(stub.outbox_free - self.now, 0.0) + self.random.uniform(0.001, 0.5)
         self.at(delay, self.report, stub, failed)
 
     def report(self, stub: Stub, failed: bool) -> None:
-        if not stub.declared:
+        """Its exit is told after all that it sent has come in."""
+        if stub.cut:
+            stub.sent.append([self.report, stub, failed])
+        elif not stub.declared:
             stub.declared = True
             self.event("exited", stub.member, failed=failed)
 
@@ -317,7 +339,8 @@ class World:
     def give_up(self, stub: Stub) -> None:
         """The node's lease has ended: its worker counts as dead."""
         if stub.cut and not stub.declared:
-            self.report(stub, True)
+            stub.declared = True
+            self.event("exited", stub.member, failed=True)
 
     def renew(self, stub: Stub) -> None:
         if stub.alive:
@@ -364,29 +387,36 @@ class World:
 
     def enter(self, stub: Stub) -> None:
         commit, state = stub.commit, stub.state
-        assert commit is not None and state is not None
+        assert commit is not None
+        assert state is not None
         if stub.cut or commit.store != self.store:
             return
         group = self.reductions.setdefault((commit.generation, state.step), {})
-        group[stub.member] = stub
-        if len(group) < len(commit.members) or any(not s.alive for s in group.values()):
+        group[stub.member] = (stub, stub.turn)
+        if len(group) < len(commit.members) or any(not s.alive for s, _ in group.values()):
             return
-        if len({s.state for s in group.values()}) > 1:
+        if len({s.state for s, turn in group.values() if s.turn == turn}) > 1:
             self.complain(f"states differ at step {state.step}")
-        for other in group.values():
-            other.later(self.random.uniform(0.01, 0.2), "reducing", "reduced")
         del self.reductions[(commit.generation, state.step)]
+        for other, turn in group.values():
+            if other.turn != turn and self.random.random() < 0.5:
+                return  # It has abandoned this, and its part of the sum did not get out.
+        inside = [s for s, turn in group.values() if s.turn == turn]
+        for other in inside:
+            other.later(self.random.uniform(0.01, 0.2), "reducing", "reduced")
         if self.random.random() < self.chaos_rate:
-            victim = self.random.choice(list(group.values()))
-            self.at(self.random.uniform(0.0, 0.2), self.strike, victim, list(group.values()))
+            victim = self.random.choice(inside)
+            self.at(self.random.uniform(0.0, 0.2), self.strike, victim)
 
-    def strike(self, victim: Stub, group: list[Stub]) -> None:
+    def strike(self, victim: Stub) -> None:
+        if self.faulty():
+            self.die(victim)
+
+    def tear(self, victim: Stub) -> None:
         """A member dies in the middle of an all-reduce: some of the others have it, some not."""
-        if not victim.alive or not self.faulty():
-            return
-        self.die(victim)
-        for other in group:
-            if other.alive and other.mode == "reducing" and self.random.random() < 0.5:
+        for other in self.stubs.values():
+            together = other.mode == "reducing" and other.commit is victim.commit
+            if together and other.state == victim.state and self.random.random() < 0.5:
                 other.turn += 1
 
     def local_batches(self, commit: Commit, state: State) -> list[int]:

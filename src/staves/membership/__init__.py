@@ -6,7 +6,15 @@ the `Coordinator`, every worker a `Follower`; the same machines drive stub worke
 
 from staves.membership._coordinator import Coordinator
 from staves.membership._follower import Follower
-from staves.membership._ledger import History, Ledger, attempt_row, generation_row, replay, stands
+from staves.membership._ledger import (
+    History,
+    Ledger,
+    attempt_row,
+    finished_row,
+    generation_row,
+    replay,
+    stands,
+)
 from staves.membership._proof import EpochProof, Proof, prove
 from staves.membership._quarantine import Quarantine
 from staves.membership._types import (
@@ -43,6 +51,7 @@ __all__ = [
     "Start",
     "Withdraw",
     "attempt_row",
+    "finished_row",
     "generation_row",
     "prove",
     "replay",

@@ -7,7 +7,9 @@ come late):
 * `{"kind": "attempt", "attempt", "step"}`: an attempt goes on from that step's checkpoint;
 * `{"kind": "generation", "attempt", "generation", "members", "step"}`: it trains from that step on;
 * `{"kind": "step", "attempt", "generation", "step", "epoch", "start", "local_batches"}`: step
-  number `step`, counted from 0, took samples [start, start + sum(local_batches)) of the epoch.
+  number `step`, counted from 0, took samples [start, start + sum(local_batches)) of the epoch;
+* `{"kind": "finished", "attempt", "generation", "step"}`: a member of that generation came to the
+  end of the training with that many steps committed.
 """
 
 from __future__ import annotations
@@ -25,8 +27,12 @@ _FIELDS = {
     "attempt": ("attempt", "step"),
     "generation": ("attempt", "generation", "step"),
     "step": ("attempt", "generation", "step", "epoch", "start"),
+    "finished": ("attempt", "generation", "step"),
 }
 _LISTS = {"generation": "members", "step": "local_batches"}
+
+
+_NEVER = 2**63
 
 
 def attempt_row(attempt: int, step: int) -> dict[str, Any]:
@@ -43,6 +49,11 @@ def generation_row(commit: Commit) -> dict[str, Any]:
         "members": list(commit.members),
         "step": commit.step,
     }
+
+
+def finished_row(attempt: int, generation: int, step: int) -> dict[str, Any]:
+    """Return the row of a member that has trained to the end."""
+    return {"kind": "finished", "attempt": attempt, "generation": generation, "step": step}
 
 
 def _whole(value: object) -> bool:
@@ -145,6 +156,37 @@ def _read(rows: Iterable[Row | str], problems: list[str]) -> list[tuple[int, Row
     return found
 
 
+def _thresholds(found: list[tuple[int, Row]]) -> dict[tuple[int, int], int]:
+    """Return for each (attempt, generation) the step from which on its steps are void.
+
+    A generation that nobody finished in, after one in which somebody did, counts for nothing: the
+    finished member has the whole training, and what the others trained again is void.
+    """
+    ends: dict[int, int] = {}
+    limits: dict[int, int] = {}
+    by_attempt: dict[int, dict[int, int]] = {}
+    for _, row in found:
+        attempt = row["attempt"]
+        starts = by_attempt.setdefault(attempt, {})
+        if row["kind"] == "finished":
+            ends[attempt] = max(ends.get(attempt, 0), row["generation"])
+        elif row["kind"] == "generation":
+            starts[row["generation"]] = row["step"]
+        elif row["kind"] == "attempt":
+            limits[attempt] = row["step"]
+    thresholds: dict[tuple[int, int], int] = {}
+    newer = _NEVER
+    for attempt in sorted(by_attempt, reverse=True):
+        void = newer
+        for generation in sorted(by_attempt[attempt], reverse=True):
+            beyond = generation > ends.get(attempt, _NEVER)
+            thresholds[attempt, generation] = 0 if beyond else void
+            if not beyond:
+                void = min(void, by_attempt[attempt][generation])
+        newer = min(newer, limits.get(attempt, _NEVER))
+    return thresholds
+
+
 def replay(rows: Iterable[Row | str]) -> History:
     """Return the surviving history of these rows (mappings, or lines of JSON).
 
@@ -154,48 +196,36 @@ def replay(rows: Iterable[Row | str]) -> History:
     """
     problems: list[str] = []
     found = _read(rows, problems)
-    attempts = {r["attempt"]: r["step"] for _, r in found if r["kind"] == "attempt"}
-    generations = {
-        (r["attempt"], r["generation"]): r for _, r in found if r["kind"] == "generation"
-    }
+    thresholds = _thresholds(found)
+    starts = {r["attempt"]: r["step"] for _, r in found if r["kind"] == "attempt"}
+    homes = {(r["attempt"], r["generation"]): r for _, r in found if r["kind"] == "generation"}
+    oldest = min((r["attempt"] for _, r in found), default=0)
+    unsaid = {r["attempt"] for _, r in found} - starts.keys() - {oldest}
+    problems += [f"attempt {a} does not say from which step it goes on" for a in sorted(unsaid)]
     kept: dict[int, Step] = {}
     voided = 0
-    oldest = min((r["attempt"] for _, r in found), default=0)
-    unsaid = {r["attempt"] for _, r in found} - attempts.keys() - {oldest}
-    problems += [f"attempt {a} does not say from which step it goes on" for a in sorted(unsaid)]
     for line, row in found:
         if row["kind"] != "step":
             continue
-        attempt, generation, number = row["attempt"], row["generation"], row["step"]
-        if any(a > attempt and s <= number for a, s in attempts.items()) or any(
-            a == attempt and g > generation and r["step"] <= number
-            for (a, g), r in generations.items()
-        ):
+        place, number = (row["attempt"], row["generation"]), row["step"]
+        if place not in homes:
+            problems.append(f"line {line}: generation {place[1]} was never committed")
+            continue
+        if number >= thresholds[place]:
             voided += 1
             continue
-        home = generations.get((attempt, generation))
-        if home is None:
-            problems.append(f"line {line}: generation {generation} was never committed")
-        elif number < home["step"]:
+        if number < homes[place]["step"]:
             problems.append(f"line {line}: step {number} is older than its generation")
-        elif len(row["local_batches"]) != len(home["members"]):
+        if len(row["local_batches"]) != len(homes[place]["members"]):
             problems.append(f"line {line}: its local batches do not fit its generation's members")
-        step = Step(
-            attempt,
-            generation,
-            number,
-            row["epoch"],
-            row["start"],
-            tuple(row["local_batches"]),
-            line,
-        )
+        local_batches = tuple(row["local_batches"])
+        step = Step(*place, number, row["epoch"], row["start"], local_batches, line)
         other = kept.setdefault(number, step)
         if other is not step:
             problems.append(f"line {line}: step {number} was trained before, in line {other.line}")
-    first = attempts.get(oldest, 0)
     numbers = sorted(kept)
-    missing = sorted(set(range(first, numbers[-1] + 1)) - kept.keys()) if numbers else []
-    problems += [f"step {number} is missing" for number in missing]
+    expected = range(starts.get(oldest, 0), numbers[-1] + 1) if numbers else range(0)
+    problems += [f"step {number} is missing" for number in expected if number not in kept]
     return History(tuple(kept[n] for n in numbers), voided, tuple(problems))
 
 
@@ -203,13 +233,11 @@ def stands(rows: Iterable[Row | str], attempt: int, generation: int, step: int) 
     """Whether a state of `step` committed steps, saved in that generation, is still history.
 
     A member may save a step that it alone had committed; if it is lost, the step is trained again,
-    perhaps with another batch. A checkpoint from which an attempt begins must stand, else samples
-    are lost or doubled.
+    perhaps with another batch. Or it may be lost before the step's row has come in. A checkpoint
+    from which an attempt begins must stand, else samples are lost or doubled.
     """
-    for _, row in _read(rows, []):
-        newer = row["attempt"] > attempt
-        if row["kind"] == "generation":
-            newer = row["attempt"] == attempt and row["generation"] > generation
-        if row["kind"] != "step" and newer and row["step"] < step:
-            return False
-    return True
+    rows = list(rows)
+    found = _read(rows, [])
+    if step > _thresholds(found).get((attempt, generation), 0):
+        return False
+    return step == 0 or any(s.step == step - 1 for s in replay(rows).steps)

@@ -27,6 +27,15 @@ class Worker:
     finished: bool = False
 
 
+def checked(slots: Sequence[str], minimum: int) -> tuple[str, ...]:
+    """Return the wanted slots, or raise ValueError: too few, or one named twice."""
+    if len(set(slots)) != len(slots):
+        raise ValueError(f"a slot is named twice: {', '.join(slots)}")
+    if len(slots) < max(1, minimum):
+        raise ValueError(f"{len(slots)} slots for a job of at least {max(1, minimum)}")
+    return tuple(slots)
+
+
 class Roster:
     """The wanted slots and the live workers; a slot has one process at a time."""
 
