@@ -132,7 +132,7 @@ def test_a_script_that_raises(tmp_path: Path, roll: Roll, options: tuple[str, ..
     [
         ("import sys; sys.exit(3)", "with exit status 3"),
         ("import sys; sys.exit('no data')", "with exit status 1"),
-        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "with signal SIGKILL"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "with signal SIGSEGV"),
         ("this is no Python", "with exit status 1"),
     ],
 )

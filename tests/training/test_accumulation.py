@@ -26,7 +26,7 @@ F64 = torch.float64
 
 @pytest.fixture(autouse=True)
 def _no_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("RANK", "WORLD_SIZE", "STAVES_CHANNEL", "STAVES_STORE"):
+    for name in ("RANK", "WORLD_SIZE", "STAVES_CHANNEL", "STAVES_MEMBER"):
         monkeypatch.delenv(name, raising=False)
 
 

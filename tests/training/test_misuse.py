@@ -29,7 +29,7 @@ class Unsized:
 
 @pytest.fixture(autouse=True)
 def _no_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("RANK", "WORLD_SIZE", "STAVES_CHANNEL", "STAVES_STORE"):
+    for name in ("RANK", "WORLD_SIZE", "STAVES_CHANNEL", "STAVES_MEMBER"):
         monkeypatch.delenv(name, raising=False)
 
 

@@ -19,7 +19,7 @@ DATA = TensorDataset(torch.arange(float(LENGTH))[:, None])
 
 @pytest.fixture(autouse=True)
 def _no_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("RANK", "WORLD_SIZE", "STAVES_CHANNEL", "STAVES_STORE"):
+    for name in ("RANK", "WORLD_SIZE", "STAVES_CHANNEL", "STAVES_MEMBER"):
         monkeypatch.delenv(name, raising=False)
 
 

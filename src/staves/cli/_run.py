@@ -11,9 +11,9 @@ from typing import Annotated, Any
 import typer
 
 from staves.cli._output import messages, print_json
-from staves.cli._run_view import EpochLosses, RunView
+from staves.cli._run_view import RunView
 from staves.documents import duration
-from staves.engines.local import Outcome, RunFolder, Supervisor, staves_home
+from staves.engines.local import EpochLosses, Outcome, RunFolder, Supervisor, staves_home
 from staves.errors import InputError, StavesError
 from staves.hardware import MISSES_ALLOWED, Cluster, Device, read_cluster, this_machine
 
@@ -84,9 +84,10 @@ def run(
             on_output=view.output,
             on_warning=view.warn,
         )
+        view.losses = supervisor.losses
         outcome = supervisor.run()
     _raise_failure(outcome)
-    figures = summarise(outcome, view.losses)
+    figures = summarise(outcome, supervisor.losses)
     if as_json:
         print_json(figures)
     else:
@@ -207,10 +208,22 @@ def _raise_failure(outcome: Outcome) -> None:
                 file=sys.stderr,
             )
         status = outcome.status
-        how = f"exit status {status}" if status > 0 else f"signal {signal.Signals(-status).name}"
+        what = f"failed on rank {rank} ({name}) with {_how(status)}"
+        if status == 0:
+            what = f"ended on rank {rank} ({name}) before its training was finished"
         raise StavesError(
-            f"the script failed on rank {rank} ({name}) with {how}",
+            f"the script {what}",
             hint=f"its whole output: {outcome.log}",
         )
     if outcome.reason is not None:
         raise StavesError(outcome.reason)
+
+
+def _how(status: int) -> str:
+    """Say how a process ended."""
+    if status > 0:
+        return f"exit status {status}"
+    try:
+        return f"signal {signal.Signals(-status).name}"
+    except ValueError:  # real-time signals have no name
+        return f"signal {-status}"

@@ -13,40 +13,10 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from rich.table import Table
 
 from staves.cli._output import messages
+from staves.engines.local import EpochLosses
 from staves.hardware import Device
 
 _LINE_EVERY = 5.0  # seconds between progress lines where there is no terminal
-
-
-class EpochLosses:
-    """The mean loss of each epoch, from what every rank tells of its samples."""
-
-    def __init__(self) -> None:
-        self._sums: dict[int, tuple[float, int, int]] = {}
-
-    def add(self, epoch: int, loss: float, samples: int) -> None:
-        """Take in a rank's sum of losses over its samples of an epoch (counted from 1)."""
-        total, count, told = self._sums.get(epoch, (0.0, 0, 0))
-        self._sums[epoch] = total + loss, count + samples, told + 1
-
-    def told(self, epoch: int) -> int:
-        """Return how many ranks have told."""
-        return self._sums.get(epoch, (0.0, 0, 0))[2]
-
-    def mean(self, epoch: int) -> float | None:
-        """Return the mean loss of an epoch; None where no sample of it is known."""
-        total, count, _ = self._sums.get(epoch, (0.0, 0, 0))
-        return total / count if count else None
-
-    @property
-    def first(self) -> int:
-        """The first epoch that is known."""
-        return min(self._sums, default=0)
-
-    @property
-    def last(self) -> int:
-        """The last epoch that is known."""
-        return max(self._sums, default=0)
 
 
 class RunView:
@@ -67,7 +37,7 @@ class RunView:
         self._task: TaskID | None = None
         self._split: list[int] = []
         self._log: dict[str, Any] | None = None
-        self.losses = EpochLosses()
+        self.losses = EpochLosses()  # the supervisor's, once there is one
         self._printed = time.monotonic()
 
     def __enter__(self) -> RunView:
@@ -128,7 +98,6 @@ class RunView:
         elif kind == "progress":
             self._show_progress(message)
         elif kind == "epoch":
-            self.losses.add(message["epoch"] + 1, message["loss"], message["samples"])
             self._show_log(whole_only=True)
         elif kind == "log":
             self._show_log(whole_only=False)
@@ -138,10 +107,10 @@ class RunView:
     def _show_log(self, *, whole_only: bool) -> None:
         """Print the epoch's line once all ranks have told their loss of it, or it is late."""
         log = self._log
-        if log is None or (whole_only and self.losses.told(log["epoch"]) < len(self._split)):
+        if log is None or (whole_only and self.losses.told(log["epoch"] - 1) < len(self._split)):
             return
         self._log = None
-        values = {"loss": self.losses.mean(log["epoch"]), **log["metrics"]}
+        values = {"loss": self.losses.mean(log["epoch"] - 1), **log["metrics"]}
         shown = ", ".join(f"{k} {v:.4g}" for k, v in values.items() if v is not None)
         self.say(f"epoch {log['epoch']}: {shown}")
 

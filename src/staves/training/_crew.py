@@ -51,6 +51,8 @@ class Crew(Protocol):
     """What a run asks about its membership."""
 
     on_abandon: Callable[[], None]
+    losses: dict[int, float]
+    """Mean losses of epochs over all ranks, as far as the supervisor has told them."""
 
     def first(self, seat: Seat, fingerprint: str) -> Generation:
         """Say that this rank is ready, and wait for its first generation."""
@@ -75,6 +77,7 @@ class FixedCrew:
         self._environment, self._device = environment, device
         self._generation: Generation | None = None
         self.on_abandon: Callable[[], None] = lambda: None
+        self.losses: dict[int, float] = {}
 
     def first(self, seat: Seat, fingerprint: str) -> Generation:
         """Learn the other ranks' devices. `fingerprint` is not compared: nobody joins later."""
@@ -117,6 +120,7 @@ class SupervisedCrew:
     def __init__(self, environment: Environment, channel: Channel) -> None:
         assert environment.member is not None
         self.on_abandon: Callable[[], None] = lambda: None
+        self.losses: dict[int, float] = {}
         self._member = environment.member
         self._channel = channel
         self._follower = Follower(environment.member)
@@ -235,6 +239,8 @@ class SupervisedCrew:
                 self._broken = True
         elif kind == "withdraw":
             self._follower.withdrawn(message["generation"])
+        elif kind == "loss":
+            self.losses[message["epoch"]] = message["loss"]
         elif kind == "lease":
             self._follower.lease(time.monotonic() + message["seconds"])
         elif kind == "commit":

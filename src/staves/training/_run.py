@@ -11,7 +11,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 from torch.utils.data import Dataset
 
-from staves.errors import InputError, TrainingError
+from staves.errors import InputError
 from staves.training._batch import positive_integer
 from staves.training._fingerprint import fingerprint
 from staves.training._loader import Loader, place_on
@@ -138,11 +138,7 @@ class Run:
             place=place_on(self.device),
             options=options,
         )
-        if session.in_epoch:
-            raise TrainingError(
-                "run.loader was called inside run.epochs", hint="make the loader before the loop"
-            )
-        session.loader = loader
+        session.take_loader(loader)
         return loader
 
     def register(self, name: str, each: Any) -> Any:
@@ -185,7 +181,7 @@ class Run:
             completed = True
         except GeneratorExit:  # the script breaks off: what was trained counts
             if not session.leaving:
-                session.leave_epoch()  # the rest of this pass is left out
+                session.break_off()
                 completed = True
             raise
         finally:
@@ -247,6 +243,7 @@ class Run:
         """Return the figures so far (those of `staves run --json`, as this rank knows them)."""
         session = self._session
         session.settle()
+        session.learn_losses()
         return session.figures.report(
             session.planner.plan if session.planner else None, emulated=session.pacer is not None
         )

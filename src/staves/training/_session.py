@@ -7,6 +7,7 @@ is then done again in the next one.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
@@ -30,13 +31,14 @@ from staves.training._random import seed_everything
 from staves.training._reducer import WeightedReducer
 from staves.training._state import TrainingState, transfer
 from staves.training._step import Stepper
+from staves.training._teller import Teller
 from staves.training._timing import CudaClock, HostClock, StepRecord, StepTimer
 
 Split = Literal["auto", "even"] | Sequence[int] | Callable[[int], Sequence[int]]
 """How a batch is split: see `staves.init`."""
 
-_MESSAGE_EVERY = 0.25  # seconds between two progress messages
 _RECORDS_KEPT = 400  # measured steps a rank keeps for its fits
+_LOSS_WITHIN = 1.0  # seconds that a report waits for the last epoch's loss over all ranks
 _NOTICE_WITHIN = 30.0  # seconds in which the supervisor says why a collective failed
 
 
@@ -67,6 +69,7 @@ class Session:
         self.stepper = Stepper(self.timer, self.pacer, self.figures, self._total, self._lost)
         self.stepper.on_failed_update = crew.incomplete
         self.state = TrainingState()
+        self._teller = Teller(channel)
         self.ddp_options: dict[str, Any] = {}
         self.checkpoints: Checkpoints | None = None
         self.checkpoint_every = 300.0
@@ -74,7 +77,10 @@ class Session:
         self.planner: Planner | None = None
         self.in_epoch = self.leaving = False
         self.on_commit: list[Callable[[], None]] = []
-        self._cap = max_local_batch
+        profile = environment.device.profile
+        declared = profile.max_batch if profile else None
+        caps = [cap for cap in (max_local_batch, declared) if cap is not None]
+        self._seat: Seat = (environment.device, min(caps) if caps else None)
         Session._runs += 1
         self._run = Session._runs
         self._generation: Generation | None = None
@@ -82,12 +88,15 @@ class Session:
         self._exchange: Exchange | None = None
         self._records: list[StepRecord] = []
         self._knowledge = Knowledge()
+        self._progress: dict[str, Any] | None = None
         self._plan_since = 0
         self._next_plan = 0
         self._last_step_end: float | None = None
-        self._last_message = 0.0
         self._last_save = time.monotonic()
         crew.on_abandon = self._abandon
+        if not isinstance(split, str) and not callable(split):
+            known = environment.member is None  # else the supervisor says who trains together
+            check_split(split, batch, environment.world_size if known else len(split))
 
     # -- what the loader asks
 
@@ -157,23 +166,29 @@ class Session:
 
     def end_of_epoch(self) -> None:
         """Count the epoch, tell its loss, and pause the clock."""
+        loss: float
+        samples: float
         loss, samples = self.figures.loss_so_far()
-        self.channel.send("epoch", epoch=self.figures.epochs, loss=loss, samples=samples)
+        epoch = self.figures.epochs
+        self.channel.send("epoch", epoch=epoch, loss=loss, samples=samples)
         if not self.channel.connected and self._exchange is not None:
-            self.figures.end_epoch(*self._exchange.sum(loss, samples))
-        else:
-            self.figures.end_epoch(loss, samples)
+            loss, samples = self._exchange.sum(loss, samples)
+        # With a supervisor this is the rank's own part until the supervisor tells the whole.
+        self.figures.end_epoch(loss, int(samples))
         self.timer.pause()
 
     # -- begin, commit, finish
 
     def join(self, fingerprint: str) -> None:
         """Join the job's generation: the first, or the one in force when this rank came."""
-        profile = self.environment.device.profile
-        caps = [c for c in (self._cap, profile.max_batch if profile else None) if c is not None]
-        seat: Seat = (self.environment.device, min(caps) if caps else None)
-        self._change(self.crew.first(seat, fingerprint))
+        self._change(self.crew.first(self._seat, fingerprint))
         self._pass_boundary()
+
+    def take_loader(self, loader: Loader) -> None:
+        """Train on this loader; one made inside `run.epochs` starts where the state is."""
+        self._set_cursor(loader)
+        self.loader = loader
+        loader.reissue()
 
     def settle(self) -> None:
         """Commit the step under way, if it is over: cursor, counts and measurements."""
@@ -199,16 +214,9 @@ class Session:
             call()
         generation = self._generation
         assert generation is not None
-        self.channel.send(
-            "step",
-            attempt=generation.attempt,
-            generation=generation.number,
-            step=step,
-            epoch=ticket.cut.epoch,
-            start=ticket.cut.start,
-            local_batches=list(ticket.cut.local_batches),
-        )
-        self._say_progress()
+        self._teller.step(generation, step, ticket.cut)
+        if self.rank == 0:
+            self._teller.progress(figures, self.loader)
 
     def finish(self) -> None:
         """Commit what is whole, save it, and report."""
@@ -227,19 +235,26 @@ class Session:
 
     def leave_epoch(self) -> None:
         """Go on to the next pass, also where the script broke off this one."""
+        if self.loader is None:
+            self.figures.epochs += 1
+            return
+        if self.stepper.over:
+            self.settle()
+            if not self.loader.unfinished():
+                self.loader.cursor.next_epoch()
+                return
+        self.break_off()
+
+    def break_off(self) -> None:
+        """Leave out the rest of this pass: the script wants no more of it."""
         if not self.stepper.over:
             self.stepper.drop()
         self.settle()
-        loader = self.loader
-        if loader is None:
-            self.figures.epochs += 1
-            return
-        broken_off = loader.unfinished()
-        loader.cursor.next_epoch()
         self.figures.clear_loss()
-        if broken_off:
-            self.timer.pause()
-            loader.reissue()
+        self.timer.pause()
+        if self.loader is not None:
+            self.loader.cursor.next_epoch()
+            self.loader.reissue()
 
     # -- membership
 
@@ -283,16 +298,12 @@ class Session:
             raise
         self._formed = True
         self.figures.generations += 1
-        self.channel.send(
-            "formed",
-            rank=generation.rank,
-            generation=generation.number,
-            step=self.committed_steps,
-            length=self.loader.cursor.length if self.loader else 0,
-            checkpoint=str(self.checkpoints.folder.absolute()) if self.checkpoints else None,
+        folder = str(self.checkpoints.folder.absolute()) if self.checkpoints else None
+        self._teller.formed(
+            generation, step=self.committed_steps, loader=self.loader, checkpoint=folder
         )
         self.timer.pause()
-        self._say_plan()
+        self._tell_plan()
 
     def _form(self, generation: Generation) -> None:
         interrupted = self.crew.interrupted
@@ -314,19 +325,20 @@ class Session:
                 device=self.device,
                 interrupted=interrupted,
             )
+        seats: Sequence[Seat] = generation.seats
+        if self._run > 1 and self._exchange is not None:  # a later run may have other caps
+            seats = self._exchange.broadcast(self._exchange.gather(self._seat))
         self._share_state(generation)
-        self._make_planner(generation)
+        self._make_planner(seats)
         model = self.stepper.model
         if model is not None and group is not None:
             trainable = [p for p in model.module.parameters() if p.requires_grad]
-            self.stepper.reducer = WeightedReducer(
-                group,
-                self.timer,
-                self.pacer,
-                elements=sum(p.numel() for p in trainable),
-                device=self.device,
+            elements = sum(p.numel() for p in trainable)
+            reducer = WeightedReducer(
+                group, self.timer, self.pacer, elements=elements, device=self.device
             )
-            model.distribute(group, self.stepper.reducer, self.ddp_options)
+            model.distribute(group, reducer, self.ddp_options)
+            self.stepper.reducer = reducer
         if self.loader is not None:
             self.loader.reissue()
 
@@ -355,17 +367,17 @@ class Session:
                 self._load(received)
         self.crew.complete()
 
-    def _make_planner(self, generation: Generation) -> None:
+    def _make_planner(self, seats: Sequence[Seat]) -> None:
         fixed: Sequence[int] | Literal["even"] | None = None
         if self.split == "even" or callable(self.split):
             fixed = "even"
         elif not isinstance(self.split, str):
-            fits = len(self.split) == generation.world_size or self.figures.generations == 0
+            fits = len(self.split) == len(seats) or self.figures.generations == 0
             fixed = self.split if fits else "even"
         self.planner = Planner(
             self.batch,
-            [device for device, _ in generation.seats],
-            [cap for _, cap in generation.seats],
+            [device for device, _ in seats],
+            [cap for _, cap in seats],
             fixed,
             knowledge=self._knowledge,
             since=self.committed_steps,
@@ -403,7 +415,25 @@ class Session:
         return False
 
     def _total(self, value: float) -> float:
-        return value if self._exchange is None else self._exchange.sum(value)[0]
+        return self._exchange.sum(value)[0] if self._exchange else value
+
+    def learn_losses(self) -> None:
+        """Take the losses of whole epochs that the supervisor has added up; wait for the last."""
+        epoch = self.figures.epochs - 1
+        if not self.channel.connected or epoch < 0:
+            return
+        until = time.monotonic() + _LOSS_WITHIN
+        with contextlib.suppress(Interrupted):
+            poll(
+                lambda: epoch in self.crew.losses or time.monotonic() > until, self.crew.interrupted
+            )
+        losses = self.crew.losses
+        self.figures.epoch_loss = losses.get(epoch, self.figures.epoch_loss)
+        self.figures.first_epoch_loss = losses.get(0, self.figures.first_epoch_loss)
+
+    def _tell_plan(self) -> None:
+        if self.rank == 0 and self.world_size > 1:
+            self._teller.plan(self.plan, step=self.committed_steps)
 
     # -- decisions and checkpoints
 
@@ -421,7 +451,7 @@ class Session:
             self._plan_since = self.committed_steps
             if self.loader is not None:
                 self.loader.reissue()
-            self._say_plan()
+            self._tell_plan()
         self.timer.pause()
 
     def _capture(self) -> dict[str, Any]:
@@ -439,19 +469,25 @@ class Session:
         )
 
     def _load(self, state: dict[str, Any]) -> None:
-        progress = self.state.restore(state)
+        progress = self._progress = self.state.restore(state)
         if self.loader is not None:
-            cursor = self.loader.cursor
-            if (progress["length"], progress["seed"]) != (cursor.length, self.seed):
-                raise TrainingError(
-                    f"the state belongs to {progress['length']} samples and seed"
-                    f" {progress['seed']}, this script has {cursor.length} and {self.seed}",
-                    hint="resume with the data set and seed it was trained with",
-                )
-            cursor.epoch, cursor.position = progress["epoch"], progress["position"]
+            self._set_cursor(self.loader)
         self.figures.load_document(progress["figures"])
         self._knowledge = Knowledge.from_document(progress["knowledge"])
         self._next_plan = progress["next_plan"]
+
+    def _set_cursor(self, loader: Loader) -> None:
+        """Put the cursor where the loaded state has it."""
+        progress, cursor = self._progress, loader.cursor
+        if progress is None or progress["length"] == 0:  # from before there was a loader
+            return
+        if (progress["length"], progress["seed"]) != (cursor.length, self.seed):
+            raise TrainingError(
+                f"the state belongs to {progress['length']} samples and seed {progress['seed']},"
+                f" this script has {cursor.length} and {self.seed}",
+                hint="resume with the data set and seed it was trained with",
+            )
+        cursor.epoch, cursor.position = progress["epoch"], progress["position"]
 
     def _save_if_due(self) -> None:
         checkpoints = self.checkpoints
@@ -465,28 +501,3 @@ class Session:
         self._last_save = time.monotonic()
         self.checkpoints.save(self._capture(), step=self.committed_steps, wait=wait)
         self.timer.pause()
-
-    # -- messages
-
-    def _say_plan(self) -> None:
-        if self.rank == 0 and self.world_size > 1:
-            self.channel.say(
-                f"step {self.committed_steps}: {self.plan.describe()}",
-                local_batches=list(self.plan.local_batches),
-            )
-
-    def _say_progress(self) -> None:
-        now = time.monotonic()
-        if self.rank != 0 or now - self._last_message < _MESSAGE_EVERY:
-            return
-        self._last_message = now
-        loss, samples = self.figures.loss_so_far()
-        self.channel.send(
-            "progress",
-            step=self.committed_steps,
-            epoch=self.figures.epochs,
-            samples=self.figures.samples,
-            steps_per_epoch=None if self.loader is None else len(self.loader),
-            loss=loss / samples if samples else None,
-            step_seconds=self.figures.step_percentiles(),
-        )

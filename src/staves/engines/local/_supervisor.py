@@ -9,6 +9,7 @@ keeps the generation and the ledger on disk before anybody is told.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import selectors
 import signal
@@ -23,6 +24,7 @@ from staves.engines.local._control import ControlServer
 from staves.engines.local._folder import RunFolder, staves_home
 from staves.engines.local._history import History
 from staves.engines.local._logs import LogFolder
+from staves.engines.local._losses import EpochLosses
 from staves.engines.local._output import OutputRelay
 from staves.engines.local._store import StoreProcess
 from staves.engines.local._worker import Worker
@@ -104,7 +106,10 @@ class Supervisor:
         self._command, self._devices, self._folder = list(command), list(devices), folder
         self._minimum = minimum
         self._coordinator = Coordinator(
-            slots=[device.name for device in devices], minimum=minimum, grace=grace
+            slots=[device.name for device in devices],
+            minimum=minimum,
+            grace=grace,
+            start_within=math.inf,  # scripts may load data for long, or never train with staves
         )
         self._environ = _worker_environment(len(devices)) | dict(environ or {})
         self._environ["STAVES_RUN"] = str(folder.path)
@@ -115,10 +120,13 @@ class Supervisor:
         self._selector = selectors.DefaultSelector()
         self._control = ControlServer(self._asked)
         self._workers: dict[int, Worker] = {}
+        self.losses = EpochLosses()
         self._reports: dict[int, dict[str, Any]] = {}
         self._stores: list[StoreProcess] = []
         self._outcome: Outcome | None = None
         self._stopped_by: int | None = None
+        self._ending = False
+        self._hurry = False
         self._wake, self._waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
     def run(self) -> Outcome:
@@ -181,7 +189,7 @@ class Supervisor:
     # -- what the coordinator wants
 
     def _do(self, commands: Sequence[Command]) -> None:
-        for command in commands:
+        for command in () if self._ending else commands:
             if isinstance(command, Start):
                 self._start_worker(command)
             elif isinstance(command, End):
@@ -269,6 +277,8 @@ class Supervisor:
             elif kind == "prepared":
                 answer = message["generation"], message["step"], message["complete"]
                 self._do(coordinator.prepared(member, *answer, now))
+            elif kind == "epoch":
+                self._epoch_ended(message)
             elif kind == "step":
                 self._history.stepped(message)
             elif kind == "formed":
@@ -285,6 +295,14 @@ class Supervisor:
         worker.flush()
         if worker.line_ended:  # it would be readable for ever
             self._forget(worker.channel.fileno())
+
+    def _epoch_ended(self, message: dict[str, Any]) -> None:
+        """Add up a rank's part of an epoch's loss, and tell all when it is whole."""
+        epoch = message["epoch"]
+        self.losses.add(epoch, message["loss"], message["samples"])
+        loss = self.losses.mean(epoch)
+        if loss is not None and self.losses.told(epoch) >= len(self._coordinator.members):
+            self._tell(self._coordinator.members, "loss", epoch=epoch, loss=loss)
 
     def _take_output(self, worker: Worker, descriptor: int, is_stderr: bool) -> bool:
         name = f"rank-{worker.first_rank}"
@@ -314,15 +332,31 @@ class Supervisor:
         ended_well = status == 0 or worker.left or worker.told_to_end
         if ended_well:
             self._output.release(worker.member, shown=self._rank(worker) == 0)
+        if status == 0 and worker.said_hello and worker.unfinished:
+            self._fail(worker, status)
+            return
+        if ended_well and not worker.said_hello:
+            self._ended_untrained(worker)
+            return
+        if ended_well:
+            pass
         elif status > 0 or not (worker.said_hello or -status in _FROM_OUTSIDE):
             self._fail(worker, status)  # the script itself fails: another try would fail alike
             return
         else:
-            name = signal.Signals(-status).name
-            self._on_warning(f"{worker.device.name} was lost ({name})")
-        whole = worker.report is not None or worker.left or not worker.said_hello
-        now = time.monotonic()
-        self._do(self._coordinator.exited(worker.member, now, failed=not (ended_well and whole)))
+            self._on_warning(f"{worker.device.name} was lost (signal {-status})")
+        failed = not ended_well or worker.unfinished
+        self._do(self._coordinator.exited(worker.member, time.monotonic(), failed=failed))
+
+    def _ended_untrained(self, worker: Worker) -> None:
+        """A script that never trained has ended well: nobody is started in its place."""
+        if worker.told_to_end:
+            self._do(self._coordinator.exited(worker.member, time.monotonic(), failed=False))
+        elif any(other.said_hello for other in self._workers.values()):
+            self._outcome = self._outcome or Outcome(
+                self._reports,
+                reason=f"{worker.device.name} ended without training, while others wait for it",
+            )
 
     def _fail(self, worker: Worker, status: int) -> None:
         if self._outcome is not None:
@@ -382,12 +416,15 @@ class Supervisor:
 
     def _end(self) -> None:
         """End everything that was started: politely, then firmly."""
-        left = [worker for worker in self._workers.values() if worker.running]
-        for worker in left:
+        self._ending = True
+        for worker in self._workers.values():
+            worker.told_to_end = True
             worker.process.signal(signal.SIGTERM)
         until = time.monotonic() + GRACE_SECONDS
-        while any(worker.running for worker in left) and time.monotonic() < until:
-            self._selector.select(timeout=0.02)  # also: a second Ctrl-C must not wait
+        self._hurry = False  # from here on a further Ctrl-C sets it
+        while self._workers and time.monotonic() < until and not self._hurry:
+            for key, _ in self._selector.select(timeout=0.1):
+                key.data()  # their last words, and their ends
         for worker in self._workers.values():
             worker.close()
         for store in self._stores:
@@ -402,11 +439,11 @@ class Supervisor:
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:
         def stop(number: int, frame: object) -> None:
-            self._stopped_by = number
+            self._stopped_by, self._hurry = number, True
             with contextlib.suppress(OSError):
                 os.write(self._waker, b"x")
 
-        self._watch_for(self._wake, lambda: None)
+        self._watch_for(self._wake, partial(os.read, self._wake, 64))
         previous = {n: signal.signal(n, stop) for n in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield

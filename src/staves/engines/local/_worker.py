@@ -71,6 +71,11 @@ class Worker:
             os.set_blocking(pipe.fileno(), False)
 
     @property
+    def unfinished(self) -> bool:
+        """Whether it has neither trained to the end nor been told to leave."""
+        return self.report is None and not self.left and not self.told_to_end
+
+    @property
     def running(self) -> bool:
         """Whether the process has not ended."""
         return self.process.poll() is None
