@@ -449,6 +449,17 @@ def test_a_leaver_that_dies_before_the_switch_breaks_the_generation() -> None:
     assert (job.last(Commit).step, job.last(Commit).members) == (3, (0,))
 
 
+def test_a_leaver_that_has_left_holds_nothing_up() -> None:
+    job = Job(TWO).formed(step=3)
+    job.want("a/0")
+    job.train(5)
+    assert job.boundary(1, 5) == "leave"
+    job.do(job.coordinator.store_lost)
+    assert job.last(Propose) == Propose((0,), 3, broken=True)
+    job.boundary(0, 5)
+    assert job.last(Commit).members == (0,)
+
+
 def test_a_slot_has_one_process_at_a_time() -> None:
     job = Job(TWO).formed(step=3)
     job.want("a/0")
