@@ -114,9 +114,6 @@ class Coordinator(Decisions):
             self._roster.depart(member, now)
         elif self._force.acknowledged(member, generation, complete):
             self._break(f"the state of member {member} is incomplete")
-        if not self._force.unswitched:
-            for leaver in self._force.release():
-                self._roster.depart(leaver, now)
         return self._advance(now)
 
     def exited(self, member: int, now: float, *, failed: bool) -> list[Command]:
