@@ -38,6 +38,8 @@ class Stub:
         self.slow = world.random.choice((0.5, 1.0, 1.0, 1.5))
         self.inbox_free = self.outbox_free = 0.0
         self.sent: list[list[Any]] = []
+        self.rows: list[dict[str, Any]] = []
+        self.hung = False
 
     # The watcher's thread: messages of the supervisor.
 
@@ -63,7 +65,7 @@ class Stub:
 
     def abandon(self, notice: Abandon) -> None:
         assert notice.generation == self.follower.generation
-        if self.mode in ("reducing", "receiving"):
+        if self.mode in ("reducing", "receiving", "serving"):
             self.go_to_boundary()
         elif self.mode == "computing":
             self.mode = "void"
@@ -162,15 +164,19 @@ class Stub:
         if self.member in commit.receivers:
             self.state = None
             self.mode = "receiving"
-            self.turn += 1
-            world.transfer(commit)
-            world.chaos("transfer", self)
+        elif commit.receivers and self.member == world.source(commit):
+            self.mode = "serving"
         else:
-            world.transfer(commit)
             self.boundary()
+            return
+        self.turn += 1
+        world.transfer(commit)
+        world.chaos("transfer", self)
 
-    def received(self, state: State) -> None:
-        self.state = state
+    def received(self, state: State, rows: list[dict[str, Any]]) -> None:
+        self.state, self.rows = state, rows
+        for row in rows:
+            self.world.send(self, ("row", row))
         self.follower.state_received()
         self.send_answer()
         if self.alive:

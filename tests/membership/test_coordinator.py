@@ -449,6 +449,43 @@ def test_a_leaver_that_dies_before_the_switch_breaks_the_generation() -> None:
     assert (job.last(Commit).step, job.last(Commit).members) == (3, (0,))
 
 
+def test_a_leaver_that_has_left_holds_nothing_up() -> None:
+    job = Job(TWO).formed(step=3)
+    job.want("a/0")
+    job.train(5)
+    assert job.boundary(1, 5) == "leave"
+    job.do(job.coordinator.store_lost)
+    assert job.last(Propose) == Propose((0,), 3, broken=True)
+    job.boundary(0, 5)
+    assert job.last(Commit).members == (0,)
+
+
+def test_a_leaver_that_has_left_holds_no_broken_generation_up() -> None:
+    job = Job(TWO).formed(step=3)
+    job.want("a/0")
+    job.train(5)
+    job.do(job.coordinator.store_lost)
+    assert job.last(Propose) == Propose((0, 1), 3, broken=True)
+    job.do(job.coordinator.prepared, 0, 2, 5, True)  # Both were on their way already.
+    job.do(job.coordinator.prepared, 1, 2, 5, True)
+    job.boundary(0, 5)
+    assert job.last(Commit).to == (0,)
+
+
+def test_a_leavers_state_is_there_when_the_last_member_dies() -> None:
+    job = Job(["a", "b"]).formed(step=3)
+    job.want("a", "c")
+    job.hello(2)
+    job.train(5)
+    job.switch(0)
+    job.die(0)
+    assert job.last(Propose) == Propose((2, 1), 3, broken=True)
+    for member in (1, 2):
+        job.boundary(member, 5 if member == 1 else 0)
+    commit = job.last(Commit)
+    assert (commit.source, commit.members, commit.receivers) == (1, (2, 1), (2,))
+
+
 def test_a_slot_has_one_process_at_a_time() -> None:
     job = Job(TWO).formed(step=3)
     job.want("a/0")

@@ -141,6 +141,9 @@ def test_who_is_not_in_the_commit_leaves_at_its_step() -> None:
     follower = in_force()
     follower.committed(commit(2, members=(1,), switch=2, step=2, source=1))
     assert [follower.boundary(s, 0.0) for s in (0, 1, 2)] == ["go", "go", "leave"]
+    assert follower.answer() == (2, 2, True)
+    assert follower.boundary(2, 0.0) == "leave"
+    assert follower.answer() is None
 
 
 def test_rule_06_a_receiver_is_incomplete_until_its_state_has_come() -> None:

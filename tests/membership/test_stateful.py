@@ -45,7 +45,9 @@ class Membership(RuleBasedStateMachine):
     def somebody_hangs(self, choice: int) -> None:
         busy = [s for s in self.world.stubs.values() if s.alive and s.mode == "computing"]
         if busy:
-            busy[choice % len(busy)].later(100.0, "computing", "enter")
+            stub = busy[choice % len(busy)]
+            stub.hung = True
+            stub.later(100.0, "computing", "enter")
 
     @precondition(lambda self: self.running)
     @rule(choice=st.integers(0, 100))

@@ -15,6 +15,7 @@ from typing import Any
 from tests.membership.stub import State, Stub
 
 from staves.membership import (
+    ROWS_WITH_STATE,
     Command,
     Commit,
     Coordinator,
@@ -66,6 +67,7 @@ class World:
         self.checkpoints: list[tuple[int, int, State]] = []
         self.reductions: dict[tuple[int, int], dict[int, tuple[Stub, int]]] = {}
         self.transferred: set[tuple[int, int]] = set()
+        self.served: set[tuple[int, int]] = set()
         self.outstanding: int | None = None
         self.told: list[int] = []
         self.proposed_at = 0.0
@@ -175,6 +177,9 @@ class World:
     def on_end(self, command: End) -> None:
         stub = self.stubs[command.member]
         stub.ended = True
+        incumbent = stub.follower.generation > 0 and stub.alive
+        if incumbent and "answer in time" in command.reason and not (stub.hung or self.leases):
+            self.complain(f"{stub.member} was ended though it did nothing wrong")
         if not command.politely:
             self.at(self.random.uniform(0.0, 0.5), self.die, stub)
         elif self.random.random() < 0.9:
@@ -372,6 +377,7 @@ class World:
 
     def computing_time(self, stub: Stub) -> float:
         if self.faulty() and self.random.random() < self.hang_rate:
+            stub.hung = True
             return GRACE * self.random.choice((0.7, 1.5, 3.0, 100.0))
         return stub.slow * self.random.uniform(0.3, 1.0)
 
@@ -446,24 +452,37 @@ class World:
             "start": (after.position or self.length) - sum(local_batches),
             "local_batches": local_batches,
         }
+        stub.rows = [*stub.rows, row][-ROWS_WITH_STATE:]
         self.send(stub, ("row", row))
         if self.random.random() < 0.1:
             self.checkpoints.append((commit.attempt, commit.generation, after))
 
+    def source(self, commit: Commit) -> int:
+        return commit.members[0] if commit.source is None else commit.source
+
     def transfer(self, commit: Commit) -> None:
-        source = self.stubs[commit.members[0] if commit.source is None else commit.source]
-        if source.commit is not commit or not source.alive or commit.store != self.store:
+        """The source serves its receivers one by one, and goes on when all have the state."""
+        source = self.stubs[self.source(commit)]
+        serving = source.alive and source.mode == "serving" and source.commit is commit
+        if not serving or commit.store != self.store:
             return
+        if source.state is None or not source.follower.complete:
+            self.complain(f"the incomplete {source.member} is a source")
         for member in commit.receivers:
             stub = self.stubs[member]
             key = (commit.generation, member)
             if stub.commit is commit and stub.alive and key not in self.transferred:
                 self.transferred.add(key)
-                if source.state is None or not source.follower.complete:
-                    self.complain(f"{member} takes the state of the incomplete {source.member}")
-                delay = self.random.uniform(0.05, 1.0)
-                self.at(delay, self.hand_over, source, stub, stub.turn, source.state)
+                self.at(self.random.uniform(0.05, 1.0), self.hand_over, source, source.turn, stub)
 
-    def hand_over(self, source: Stub, stub: Stub, turn: int, state: State) -> None:
-        if stub.alive and stub.turn == turn and source.alive and source.state == state:
-            stub.received(state)
+    def hand_over(self, source: Stub, turn: int, stub: Stub) -> None:
+        if not (stub.alive and stub.mode == "receiving" and stub.commit is source.commit):
+            return
+        if not (source.alive and source.turn == turn):
+            return
+        assert source.state is not None
+        assert source.commit is not None
+        stub.received(source.state, list(source.rows))
+        self.served.add((source.commit.generation, stub.member))
+        if all((source.commit.generation, m) in self.served for m in source.commit.receivers):
+            source.go_to_boundary()

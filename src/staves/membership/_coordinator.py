@@ -109,11 +109,11 @@ class Coordinator(Decisions):
         elif proposal is not None and generation == proposal.number:
             if member in proposal.told:
                 proposal.answers.setdefault(member, Answer(step, complete))
+        elif generation == self.generation and member in self._force.leavers:
+            self._lost(member, left=True)
+            self._roster.depart(member, now)
         elif self._force.acknowledged(member, generation, complete):
             self._break(f"the state of member {member} is incomplete")
-        if not self._force.unswitched:
-            for leaver in self._force.release():
-                self._roster.depart(leaver, now)
         return self._advance(now)
 
     def exited(self, member: int, now: float, *, failed: bool) -> list[Command]:

@@ -107,6 +107,10 @@ class Decisions:
 
     def _advance(self, now: float) -> list[Command]:
         self._now = now
+        if not self._force.unswitched and not self._broken:
+            # In a broken generation a leaver's state may yet be needed.
+            for leaver in self._force.release():
+                self._roster.depart(leaver, now)
         self._expire(now)
         while not self.failed and self._turn(now):
             pass

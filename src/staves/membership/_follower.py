@@ -10,6 +10,13 @@ SLACK = 2
 """Steps that a member goes on after its answer to a planned change before it waits for the commit:
 the change costs no pause where the answers come in within two steps."""
 
+ROWS_WITH_STATE = 2 * SLACK + 2
+"""Ledger rows of its latest steps that a source hands over with its state, for the receiver to tell
+before it acknowledges (rule 19): else a source that dies could take the only rows of steps with it
+that its receivers go on from. What it committed before its answer to the proposal has been told. At
+most the step it was in and 2 * SLACK + 1 more come after it: an answer that comes late is at most
+SLACK + 1 beyond its own, since it waits there, and the switch is SLACK beyond the latest."""
+
 
 class Follower:
     """The membership as one worker knows it.
@@ -17,9 +24,9 @@ class Follower:
     The trainer carries messages: notices of the supervisor in, and what `answer` returns out, as
     `prepared`. **Ask `answer` after every call of any other method, from either thread**: a planned
     change is answered at once, in the middle of a step (else a member that waits for the commit and
-    one that waits for its gradients would wait for each other), and each switch and each complete
-    state is acknowledged in the same way. Calls must be serialised by the caller (one lock around
-    the object; `boundary` and `switched` under one hold of it).
+    one that waits for its gradients would wait for each other); each switch, each complete state
+    and each leave is acknowledged in the same way. Calls must be serialised by the caller: one lock
+    around the object, `boundary` and `switched` under one hold of it.
 
     Args:
         member: this worker's number.
@@ -30,7 +37,7 @@ class Follower:
         self.generation = 0
         self.step = 0
         self.complete = False
-        self._inside = False
+        self._inside = self._left = False
         self._lease = inf
         self._newest = self._refused = 0
         self._planned: tuple[int, int] | None = None
@@ -93,6 +100,9 @@ class Follower:
         if now >= self._lease:
             return "wait"
         self._inside = verdict == "go"
+        if verdict == "leave" and self._commit is not None and not self._left:
+            self._left = True
+            self._answer = (self._commit.generation, step, self.complete)
         return verdict
 
     def _verdict(self, step: int) -> Boundary:
@@ -135,7 +145,10 @@ class Follower:
         return commit
 
     def state_received(self) -> None:
-        """The full state has come and its hash matched: this member is complete."""
+        """The full state has come and its hash matched: this member is complete.
+
+        To be called after the rows that came with the state have been told (`ROWS_WITH_STATE`).
+        """
         self.complete = True
         if self._state_step is not None:
             self.step = self._state_step
