@@ -28,6 +28,7 @@ Seat = tuple[WorkerDevice, int | None]
 class Generation:
     """One membership of the job, as this rank sees it.
 
+    `after_loss`: the generation before has broken, and its collectives may hang for ever.
     `source` is the rank whose state wins; `receivers` are the ranks that take it. `store` is None
     for a process that is alone and has no supervisor.
     """
@@ -40,6 +41,7 @@ class Generation:
     receivers: tuple[int, ...]
     fresh: bool
     store: Store | None
+    after_loss: bool = False
 
     @property
     def world_size(self) -> int:
@@ -160,13 +162,11 @@ class SupervisedCrew:
         while True:
             with self._changed:
                 action = self._follower.boundary(step, time.monotonic())
-                answer = self._follower.answer()
+                self._answer()
                 commit = self._follower.switched() if action == "switch" else None
                 if commit is not None:
                     self._broken = False
-            if answer is not None:
-                generation, at, complete = answer
-                self._channel.send("prepared", generation=generation, step=at, complete=complete)
+                    self._answer()
             if action == "go":
                 return None
             if action == "leave":
@@ -189,11 +189,20 @@ class SupervisedCrew:
         """Tell the machine."""
         with self._changed:
             self._follower.state_received()
+            self._answer()
 
     def incomplete(self) -> None:
         """Tell the machine."""
         with self._changed:
             self._follower.incomplete()
+            self._answer()
+
+    def _answer(self) -> None:
+        """Send what the machine has to say, if anything; the lock is held."""
+        answer = self._follower.answer()
+        if answer is not None:
+            generation, step, complete = answer
+            self._channel.send("prepared", generation=generation, step=step, complete=complete)
 
     def _generation(self, commit: Commit) -> Generation:
         ranks = {member: rank for rank, member in enumerate(commit.members)}
@@ -207,6 +216,7 @@ class SupervisedCrew:
             source=ranks[source],
             receivers=tuple(ranks[member] for member in commit.receivers),
             fresh=commit.source is None,
+            after_loss=commit.switch is None,
             store=self._store(commit.store),
         )
 
@@ -225,6 +235,7 @@ class SupervisedCrew:
         for message in self._channel.receive():
             with self._changed:
                 self._handle(message)
+                self._answer()
                 self._changed.notify_all()
             if self._broken:
                 self.on_abandon()

@@ -66,6 +66,9 @@ class PreparedModel(nn.Module):
         """Take the wrapper off, and return it (to be parked where its generation broke)."""
         ddp = self._ddp
         object.__setattr__(self, "_ddp", None)
+        if ddp is not None:
+            # Its hooks hang on the parameters: a wrapper that lives on would go on reducing.
+            ddp._remove_autograd_hooks()
         return ddp
 
     def synchronise(self, wanted: bool) -> None:

@@ -283,9 +283,9 @@ class Session:
 
     def _change(self, generation: Generation) -> None:
         """Form a generation: its group, its state, its plan."""
-        broken, self._formed = self.crew.interrupted() or not self._formed, False
+        broken, self._formed = generation.after_loss or not self._formed, False
         first = self._generation is None
-        if not first and self.timer.started:
+        if not first:
             self._last_step_end = self.timer.last_end
         if not first:
             self._release(broken=broken)
