@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import sys
 import time
 from collections.abc import Sequence
@@ -29,6 +30,8 @@ class RunView:
         self._devices = list(devices)
         self._emulated = any(device.type.emulated for device in devices)
         self._output = sys.stderr if json_wanted else sys.stdout
+        # Output comes in pieces, and a piece may end within a character.
+        self._decoders = [codecs.getincrementaldecoder("utf-8")("replace") for _ in range(2)]
         self._progress: Progress | None = None
         self._task: TaskID | None = None
         self._split: list[int] = []
@@ -75,7 +78,7 @@ class RunView:
     def output(self, is_stderr: bool, data: bytes) -> None:
         """Pass on what the script printed on rank 0."""
         stream = sys.stderr if is_stderr else self._output
-        text = data.decode(errors="replace")
+        text = self._decoders[is_stderr].decode(data)
         if self._progress is not None:  # above the progress line, which stays last
             self._progress.console.print(text, end="", markup=False, soft_wrap=True)
             return

@@ -10,11 +10,14 @@ import json
 import os
 import socket
 import threading
-from typing import Any
+from typing import Any, ClassVar
 
 
 class Channel:
     """One end of the line, safe to use from several threads."""
+
+    _inherited: ClassVar[dict[str, Channel]] = {}
+    """The process's line by its descriptor: it outlives each of the runs that use it."""
 
     def __init__(self, connection: socket.socket | None) -> None:
         self._connection = connection
@@ -26,13 +29,14 @@ class Channel:
         descriptor = os.environ.get(variable)
         if not descriptor:
             return cls(None)
-        try:
-            os.set_inheritable(
-                int(descriptor), False
-            )  # loader workers and user processes need none
-            return cls(socket.socket(fileno=int(descriptor)))
-        except (OSError, ValueError):  # a process that only copied our environment
-            return cls(None)
+        if descriptor not in cls._inherited:
+            try:
+                # Loader workers and user processes need none.
+                os.set_inheritable(int(descriptor), False)
+                cls._inherited[descriptor] = cls(socket.socket(fileno=int(descriptor)))
+            except (OSError, ValueError):  # a process that only copied our environment
+                return cls(None)
+        return cls._inherited[descriptor]
 
     @property
     def connected(self) -> bool:
@@ -48,4 +52,5 @@ class Channel:
             try:
                 self._connection.sendall(line)
             except OSError:
+                self._connection.close()
                 self._connection = None

@@ -150,8 +150,10 @@ class Loader:
         self._stale = len(self._issued)
 
     def close(self) -> None:
-        """End the loader workers."""
+        """End the loader workers; what they were to load is issued again if they are wanted."""
         self._data = None
+        self._issued.clear()
+        self.reissue()
 
     def unfinished(self) -> bool:
         """Whether samples of the epoch under way are still to come."""

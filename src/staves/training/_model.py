@@ -3,6 +3,7 @@ face."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -21,9 +22,10 @@ class PreparedModel(nn.Module):
     while user code keeps this object.
     """
 
-    def __init__(self, module: nn.Module) -> None:
+    def __init__(self, module: nn.Module, may_clear: Callable[[], bool] = lambda: True) -> None:
         super().__init__()
         self.module = module
+        self._may_clear = may_clear
         # Not a submodule: it would register every parameter a second time.
         object.__setattr__(self, "_ddp", None)
 
@@ -54,6 +56,11 @@ class PreparedModel(nn.Module):
         """Whether a layer's output depends on the other samples of its local batch."""
         kinds = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
         return any(isinstance(module, kinds) for module in self.module.modules())
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Clear the gradients, unless they are still being accumulated."""
+        if self._may_clear():
+            self.module.zero_grad(set_to_none=set_to_none)
 
     def state_dict(self, *args: Any, **options: Any) -> Any:
         """Return the model's own state, without a prefix."""

@@ -17,6 +17,9 @@ class StepGate(Protocol):
     def may_step(self) -> bool:
         """Whether the step under way is whole: its last micro-batch reduced, and not void."""
 
+    def may_clear(self) -> bool:
+        """Whether gradients may be cleared: none of the step under way are there, or all were."""
+
     def stepping(self) -> None:
         """An optimizer is about to update parameters."""
 
@@ -71,7 +74,7 @@ class PreparedOptimizer(Optimizer):
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Clear the gradients, unless they are still being accumulated."""
-        if self._gate.may_schedule():
+        if self._gate.may_clear():
             self.optimizer.zero_grad(set_to_none=set_to_none)
 
     def state_dict(self) -> dict[str, Any]:

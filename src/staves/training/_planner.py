@@ -146,6 +146,8 @@ class Planner:
 
     def decide(self, records: Sequence[Sequence[StepRecord]]) -> tuple[Plan, StepTimeModel | None]:
         """Return the next plan and the model behind it, from every rank's records."""
+        if not all(records):  # such as epochs without one full batch: nothing to go by yet
+            return self.plan, self.model
         number = self.plan.number + 1
         if self.plan.stage == "even":
             spread = self._spread(records)

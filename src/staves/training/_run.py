@@ -186,6 +186,12 @@ class Run:
                 self._leave_epoch()
             finished = True
         except GeneratorExit:  # the script breaks off: what was trained counts
+            if not self._stepper.over:
+                self._stepper.drop()
+            self._settle()
+            self._figures.clear_loss()
+            if self._loader is not None:  # the rest of this pass is left out
+                self._loader.cursor.next_epoch()
             finished = True
             raise
         finally:
@@ -279,7 +285,7 @@ class Run:
                     "run.prepare: a second model",
                     hint="put the models into one nn.Module and prepare that",
                 )
-            self._stepper.model = PreparedModel(each.to(self.device))
+            self._stepper.model = PreparedModel(each.to(self.device), self._stepper.may_clear)
             return self._stepper.model
         if isinstance(each, Optimizer):
             self._stepper.optimizers += 1

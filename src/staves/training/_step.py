@@ -89,15 +89,16 @@ class Stepper:
                 "run.backward was called twice for one batch",
                 hint="add the losses and call it once",
             )
-        if ticket.samples > 0:
+        counts = ticket.samples > 0 and weight != 0
+        if counts:
             self.figures.add_loss(loss, ticket.samples)
         if self.pacer is not None:
             self.pacer.forward(ticket.samples)
         scale = self._weigh(ticket, weight)
         weighted = loss if scale == 1.0 else loss * scale
         if ticket.last:
-            self._last_backward(weighted)
-        elif ticket.samples > 0:  # a stand-in's gradient is wanted nowhere
+            self._last_backward(self._no_loss() if weight == 0 and self.model else weighted)
+        elif counts:  # else its gradient is wanted nowhere
             weighted.backward()  # type: ignore[no-untyped-call]
         if self.pacer is not None and (not ticket.last or self.reducer is None):
             self.pacer.backward()
@@ -116,6 +117,12 @@ class Stepper:
     def may_schedule(self) -> bool:
         """Whether the step under way is whole, or none is under way."""
         return self._ticket is None or self._ticket.last
+
+    def may_clear(self) -> bool:
+        """Whether no gradients of the step under way would be lost, or it is whole."""
+        if self._ticket is None:
+            return True
+        return self._ticket.last if self._backward_done else self._ticket.micro == 0
 
     def stepping(self) -> None:
         """An optimizer is about to update parameters."""
@@ -162,6 +169,16 @@ class Stepper:
         if self.reducer is not None:
             self.reducer.begin()
         loss.backward()  # type: ignore[no-untyped-call]
+
+    def _no_loss(self) -> torch.Tensor:
+        """Return a loss whose gradients are all 0, for a batch without weight: its own is a mean
+        over nothing, nan perhaps, and 0 x nan is nan."""
+        assert self.model is not None
+        loss = torch.zeros((), device=next(self.model.module.parameters()).device)
+        for parameter in self.model.module.parameters():
+            if parameter.requires_grad:
+                loss = loss + 0.0 * parameter.sum()
+        return loss
 
     def _end_clock(self) -> None:
         self.timer.end()

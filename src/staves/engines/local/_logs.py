@@ -16,6 +16,10 @@ def staves_home() -> Path:
     return Path(os.environ.get("STAVES_HOME") or Path.home() / ".staves").absolute()
 
 
+_LINKS = ("During handling of the above", "The above exception was", "Original Traceback")
+"""What stands between a traceback and that of its cause."""
+
+
 class LogFolder:
     """The folder of one attempt of one run: `HOME/runs/NAME/attempt-N/rank-R.log`."""
 
@@ -73,7 +77,14 @@ class LogFolder:
             return ""
         printed = text.splitlines()
         starts = [i for i, line in enumerate(printed) if "Traceback (most recent call" in line]
-        return "\n".join(printed[starts[-1] :] if starts else printed[-lines:])
+        if not starts:
+            return "\n".join(printed[-lines:])
+        first = starts.pop()
+        while starts and any(
+            link in line for line in printed[starts[-1] : first + 1] for link in _LINKS
+        ):
+            first = starts.pop()
+        return "\n".join(printed[first:])
 
     def close(self) -> None:
         """Close the files."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import socket
+import subprocess
 import sys
 from collections.abc import Mapping
 
@@ -21,7 +21,7 @@ class StoreProcess:
                 [sys.executable, "-m", "staves.training.store", "--fd", str(listener.fileno())],
                 environ=environ,
                 descriptors=[listener.fileno()],
-                stdout=os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC),
+                stdout=subprocess.DEVNULL,
             )
 
     def close(self) -> None:

@@ -157,6 +157,8 @@ class Supervisor:
             elif message["kind"] == "refused":
                 worker.refusal = message
             self._on_message(worker.rank, message)
+        if worker.line_ended:  # it would be readable for ever
+            self._forget(worker.channel.fileno())
 
     def _output(self, worker: Worker, is_stderr: bool, descriptor: int) -> bool:
         """Take in what a worker has printed; return whether there may be more."""

@@ -45,6 +45,7 @@ class Worker:
         self.channel = ours
         self.channel.setblocking(False)
         self._partial = b""
+        self.line_ended = False
         emulation = {} if device.type.profile is None else {
             "profile": device.type.profile.to_document()
         }  # fmt: skip
@@ -80,6 +81,7 @@ class Worker:
         try:
             while data := self.channel.recv(1 << 16):
                 self._partial += data
+            self.line_ended = True  # closed over there, by a worker that may live on
         except BlockingIOError:
             pass
         except OSError:  # reset: the worker has gone, which its process descriptor says too

@@ -1,0 +1,148 @@
+"""Where a step's time goes, from scripted marks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from staves.training._timing import HostClock, StepTimer
+
+
+class ScriptedClock:
+    """A clock that shows what it is told; None stands for a mark that is still to come."""
+
+    def __init__(self) -> None:
+        self.time: float | None = 0.0
+
+    def now(self) -> object:
+        return self.time
+
+    def seconds(self, first: object, second: object) -> float | None:
+        if not isinstance(first, float) or not isinstance(second, float):
+            return None
+        return second - first
+
+
+class Marks:
+    def __init__(self) -> None:
+        self.clock = ScriptedClock()
+        self.timer = StepTimer(self.clock)
+
+    def at(self, time: float | None) -> StepTimer:
+        self.clock.time = time
+        return self.timer
+
+    def step(
+        self, backward: float, ready: Sequence[float], done: Sequence[tuple[int, float]], end: float
+    ) -> None:
+        self.at(backward).backward()
+        for time in ready:
+            self.at(time).bucket_ready()
+        for place, time in done:
+            self.at(time).bucket_done(place)
+        self.at(end).end()
+
+
+def test_forward_backward_ready_and_wire() -> None:
+    marks = Marks()
+    marks.at(10.0).begin()
+    # The second bucket is ready while the first is on the wire: it waits for it until 16.
+    marks.step(12.0, [13.0, 15.0, 18.0], [(0, 16.0), (1, 17.0), (2, 21.0)], 21.5)
+    record = marks.timer.read(step=4, plan=2, samples=9)
+    assert record is not None
+    assert (record.step, record.plan, record.samples) == (4, 2, 9)
+    assert record.forward == 2.0
+    assert record.backward == 6.0
+    assert record.ready == (1.0, 3.0, 6.0)
+    assert record.wire == (3.0, 1.0, 3.0)
+    assert record.step_seconds == 11.5
+
+
+def test_the_next_step_starts_where_the_last_one_ended() -> None:
+    marks = Marks()
+    marks.at(0.0).begin()
+    marks.step(1.0, [2.0], [(0, 3.0)], 3.0)
+    marks.timer.read(step=0, plan=0, samples=1)
+    assert marks.timer.started
+    marks.step(5.0, [6.0], [(0, 6.5)], 7.0)
+    record = marks.timer.read(step=1, plan=0, samples=1)
+    assert record is not None
+    assert (record.forward, record.backward, record.wire) == (2.0, 1.0, (0.5,))
+    assert record.step_seconds == 4.0
+
+
+def test_a_pause_belongs_to_no_step() -> None:
+    marks = Marks()
+    marks.at(0.0).begin()
+    marks.step(1.0, [2.0], [(0, 3.0)], 3.0)
+    marks.timer.read(step=0, plan=0, samples=1)
+    marks.timer.pause()
+    assert not marks.timer.started
+    marks.at(100.0).begin()
+    marks.step(101.0, [102.0], [(0, 103.0)], 103.0)
+    record = marks.timer.read(step=1, plan=0, samples=1)
+    assert record is not None
+    assert record.step_seconds == 3.0
+
+
+def test_a_step_whose_start_is_not_known_has_no_record() -> None:
+    marks = Marks()
+    marks.step(1.0, [2.0], [(0, 3.0)], 3.0)
+    assert marks.timer.read(step=0, plan=0, samples=1) is None
+
+
+@pytest.mark.parametrize("missing", range(5))
+def test_a_mark_that_is_still_to_come_leaves_the_record_out(missing: int) -> None:
+    times: list[float | None] = [0.0, 1.0, 2.0, 3.0, 4.0]
+    times[missing] = None
+    marks = Marks()
+    marks.at(times[0]).begin()
+    marks.at(times[1]).backward()
+    marks.at(times[2]).bucket_ready()
+    marks.at(times[3]).bucket_done(0)
+    marks.at(times[4]).end()
+    record = marks.timer.read(step=0, plan=0, samples=1)
+    if missing == 3:  # the collective's own thread may be late: the step's end stands in
+        assert record is None or record.wire == (2.0,)
+    else:
+        assert record is None
+
+
+def test_a_bucket_that_was_not_seen_to_end_ended_with_the_step() -> None:
+    marks = Marks()
+    marks.at(0.0).begin()
+    marks.step(1.0, [2.0, 3.0], [(0, 4.0)], 6.0)
+    record = marks.timer.read(step=0, plan=0, samples=1)
+    assert record is not None
+    assert record.wire == (2.0, 2.0)
+
+
+def test_without_a_group_the_backward_pass_ends_the_step() -> None:
+    marks = Marks()
+    marks.at(0.0).begin()
+    marks.step(1.0, [], [], 4.0)
+    record = marks.timer.read(step=0, plan=0, samples=1)
+    assert record is not None
+    assert (record.forward, record.backward, record.step_seconds) == (1.0, 3.0, 4.0)
+    assert (record.ready, record.wire) == ((), ())
+
+
+def test_the_last_of_several_backward_passes_counts() -> None:
+    marks = Marks()
+    marks.at(0.0).begin()
+    marks.at(1.0).backward()
+    marks.at(2.0).bucket_ready()
+    marks.step(5.0, [6.0], [(0, 7.0)], 7.0)
+    record = marks.timer.read(step=0, plan=0, samples=1)
+    assert record is not None
+    assert (record.forward, record.backward, record.ready) == (5.0, 1.0, (1.0,))
+
+
+def test_the_host_clock_moves_on() -> None:
+    clock = HostClock()
+    first = clock.now()
+    since = clock.seconds(first, clock.now())
+    assert since is not None
+    assert since >= 0
+    assert clock.seconds(first, first) == 0
