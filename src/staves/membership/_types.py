@@ -1,7 +1,7 @@
 """What the machines say: commands of the coordinator, answers of the followers.
 
-A *member* is one worker process, by a number that is never used again within a job; its *rank* is its
-place in a generation's `members`. A *slot* is a device that a member runs on, by name.
+A *member* is one worker process, by a number that is never used again within a job; its *rank* is
+its place in a generation's `members`. A *slot* is a device that a member runs on, by name.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class Propose:
     """Tell `to` of the proposed generation.
 
     `broken`: the generation in force has lost a member; the step under way is void (rule 1), and an
-    answer is due at the next boundary, which then waits. Otherwise members go on with the generation
-    in force (rule 4).
+    answer is due at the next boundary, which then waits. Otherwise members go on with the
+    generation in force (rule 4).
     """
 
     to: tuple[int, ...]
