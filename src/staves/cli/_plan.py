@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
-from staves.cli._output import print_json
-from staves.errors import InputError
+from staves.cli._output import output, print_json
+from staves.errors import InputError, printable
 
 if TYPE_CHECKING:
     from staves.steptime import Split, StepTimeModel
@@ -139,8 +138,8 @@ def _print(model: StepTimeModel, document: dict[str, Any], left_out: tuple[int, 
                 f"{document['idle_share'][i]:.1%}",
                 document["bottleneck"][i],
             ]
-        table.add_row(device.name, device.type, *cells)
-    console = Console(highlight=False)
+        table.add_row(printable(device.name), printable(device.type), *cells)
+    console = output()
     console.print(table)
     even = document["even"]["step_seconds"]
     faster = f"{even / step:.2f} times as fast" if step > 0 else "no faster"
