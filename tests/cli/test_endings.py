@@ -121,7 +121,7 @@ def test_staves_alone_prints_its_help(capsys: pytest.CaptureFixture[str]) -> Non
         ("[/red]", "[/red]"),
         ("[red]x", "[red]x"),
         (":smile:", ":smile:"),
-        ("[link=file:///]x", "[link=file:///]x"),
+        ("[link=x]", "[link=x]"),
         ("\x1b[31mx", "\\x1b[31mx"),
         ("x\ny\rz", "x\\ny\\rz"),
         ("\u202ex", "\\u202ex"),
@@ -171,14 +171,16 @@ def test_the_files_own_text_keeps_to_one_line(
 
 @pytest.mark.parametrize("word", [word for word in WORDS if "\x00" not in word])
 def test_names_of_files_keep_to_one_line(word: str, capsys: pytest.CaptureFixture[str]) -> None:
-    check_one_line(["plan", "--steptime", word, "--batch", "3"], capsys)
-    check_one_line(["plan", f"--{word}"], capsys)
+    check_one_line(["plan", "--steptime", word, "--batch", "3"], capsys, most=2100)
+    check_one_line(["plan", f"--{word}"], capsys, most=2100)
 
 
-def check_one_line(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def check_one_line(
+    arguments: list[str], capsys: pytest.CaptureFixture[str], most: int = 700
+) -> None:
     assert run_command(arguments) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
     line = captured.err.removesuffix("\n")
     assert line.isprintable()
-    assert len(line) < 700
+    assert len(line) < most
