@@ -93,7 +93,7 @@ def test_a_good_document() -> None:
         ),
         ("name: x\nmodels: {yes: {}}", "f:2:10: a key must be text, not yes, which YAML reads as true"),
         ("name: x\nmodels: {~: {}}", "f:2:10: a key must be text, not ~, which YAML reads as nothing"),
-        ("name: x\n? \n: 1", "f:3:1: a key must be text, but it is empty (write a name)"),
+        ("name: x\n? \n: 1", "f:2:2: a key must be text, but it is empty (write a name)"),
         ("name: x\nmodels: {2.5: {}}", "f:2:10: a key must be text, not 2.5 (put it in quotes: '2.5')"),
         ("name: x\nname: y", "f:2:1: the key 'name' stands twice"),
         ("name: x\ninner: {size: 1, size: 2}", "f:2:18: the key 'size' stands twice"),
