@@ -91,10 +91,19 @@ def test_a_good_document() -> None:
             "name: x\non: 1",
             "f:2:1: a key must be text, not on, which YAML reads as true (put it in quotes: 'on')",
         ),
-        ("name: x\nmodels: {yes: {}}", "f:2:10: a key must be text, not yes, which YAML reads as true"),
-        ("name: x\nmodels: {~: {}}", "f:2:10: a key must be text, not ~, which YAML reads as nothing"),
+        (
+            "name: x\nmodels: {yes: {}}",
+            "f:2:10: a key must be text, not yes, which YAML reads as true",
+        ),
+        (
+            "name: x\nmodels: {~: {}}",
+            "f:2:10: a key must be text, not ~, which YAML reads as nothing",
+        ),
         ("name: x\n? \n: 1", "f:2:2: a key must be text, but it is empty (write a name)"),
-        ("name: x\nmodels: {2.5: {}}", "f:2:10: a key must be text, not 2.5 (put it in quotes: '2.5')"),
+        (
+            "name: x\nmodels: {2.5: {}}",
+            "f:2:10: a key must be text, not 2.5 (put it in quotes: '2.5')",
+        ),
         ("name: x\nname: y", "f:2:1: the key 'name' stands twice"),
         ("name: x\ninner: {size: 1, size: 2}", "f:2:18: the key 'size' stands twice"),
         ("name: [x", "f:1:9: not YAML: expected"),
@@ -135,7 +144,10 @@ def test_one_line_says_what_is_wrong(text: str, expected: str) -> None:
     [
         ('{"name": "x",}', "f:1:14: not JSON: "),
         ('{"name": "x", "name": "y"}', "f:1:15: the key 'name' stands twice (keep one"),
-        ('{"name": "x",\n "inner": {"a": [{"b": "a:{", "c": 1}, {"b": 1,\n"b": 2}]}}', "f:3:1: the key"),
+        (
+            '{"name": "x",\n "inner": {"a": [{"b": "a:{", "c": 1}, {"b": 1,\n"b": 2}]}}',
+            "f:3:1: the key",
+        ),
         ('{"a\\nb": 1, "a\\u000ab": 2}', "f:1:13: the key 'a\\nb' stands twice"),
         ('{"name": "x", "inner": {"share": NaN}}', "f: inner.share: must be finite"),
         ('{"name": "x", "inner": {"share": 1e999}}', "f: inner.share: must be finite"),

@@ -96,8 +96,14 @@ ONE = "nodes: [{devices: {t4: 1}}]"
         ("types: {}", "f: nodes: is missing"),
         ("nodes: []", "f: nodes: no devices"),
         ("nodes: [{devices: {}}]", "f: nodes: no devices"),
-        ("nodes: [{count: 999999999, devices: {}}]", "f: nodes: 999999999 nodes are more than 1000000 (lower a count)"),
-        ("nodes: [{count: 100000, devices: {t4: 100000}}]", "f: nodes: 10000000000 devices are more than"),
+        (
+            "nodes: [{count: 999999999, devices: {}}]",
+            "f: nodes: 999999999 nodes are more than 1000000 (lower a count)",
+        ),
+        (
+            "nodes: [{count: 100000, devices: {t4: 100000}}]",
+            "f: nodes: 10000000000 devices are more than",
+        ),
         ("nodes: [{name: n}]", "f: nodes[0].devices: is missing"),
         (
             "nodes: [{devices: {t44: 1}}]",
@@ -139,7 +145,10 @@ ONE = "nodes: [{devices: {t4: 1}}]"
         (emulate("{fixed: .inf, per_sample: 0s}"), "emulate.forward.fixed: inf is not a quantity"),
         (emulate("{fixed: -1s, per_sample: 0s}"), "must be finite and not negative"),
         (emulate("{fixed: 1e999s, per_sample: 0s}"), "must be finite and not negative"),
-        (emulate("{fixed: 1e19s, per_sample: 0s}"), "'1e19s' is longer than 1e+18 seconds (shorten"),
+        (
+            emulate("{fixed: 1e19s, per_sample: 0s}"),
+            "'1e19s' is longer than 1e+18 seconds (shorten",
+        ),
         (
             emulate("{fixed: 1s, per_sample: 0}", ", max_batch: 9007199254740993"),
             "f: types.x.emulate.max_batch: must be at most 9007199254740992, not 9007199254740993",
@@ -183,7 +192,10 @@ def test_what_is_refused(text: str, expected: str) -> None:
     ("text", "expected"),
     [
         ("types: {yes: {}}\nnodes: []", "f:1:9: a key must be text, not yes, which YAML reads as"),
-        ("nodes: [{devices: {~: 1}}]", "f:1:20: a key must be text, not ~, which YAML reads as noth"),
+        (
+            "nodes: [{devices: {~: 1}}]",
+            "f:1:20: a key must be text, not ~, which YAML reads as noth",
+        ),
     ],
 )
 def test_keys_that_are_no_text(text: str, expected: str) -> None:

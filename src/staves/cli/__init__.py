@@ -77,7 +77,9 @@ def _exit_code(app: Typer, arguments: list[str]) -> int:
 
 
 def _from_os(error: OSError, before: os.stat_result) -> int:
-    if error.errno == errno.EPIPE and _reader_gone(before):  # `head`, say: that is no failure of ours
+    if error.errno == errno.EPIPE and _reader_gone(
+        before
+    ):  # `head`, say: that is no failure of ours
         _silence(1)
         return 0
     where = f"{error.filename}: " if error.filename else ""

@@ -18,7 +18,7 @@ class _Output(Console):
         super().__init__(stderr=stderr, highlight=False, markup=False, emoji=False)
 
     def on_broken_pipe(self) -> NoReturn:
-        raise  # noqa: PLE0704  (called while it is handled: how commands end is decided in one place)
+        raise  # it is being handled; what becomes of it is decided where commands end
 
 
 class _Messages(_Output):

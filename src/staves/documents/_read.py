@@ -110,9 +110,7 @@ def _from_yaml(text: str, source: str) -> object:
     try:
         return yaml.load(text, Loader=Loader)  # a subclass of SafeLoader
     except Refused as error:
-        assert error.problem_mark is not None
-        mark = error.problem_mark
-        place = f"{source}:{mark.line + 1}:{mark.column + 1}"
+        place = f"{source}:{error.mark.line + 1}:{error.mark.column + 1}"
         raise InputError(f"{place}: {error.problem}", hint=error.hint) from None
     except yaml.MarkedYAMLError as error:
         found = error.problem_mark or error.context_mark

@@ -27,7 +27,7 @@ class Refused(yaml.constructor.ConstructorError):
 
     def __init__(self, problem: str, hint: str, mark: yaml.Mark) -> None:
         super().__init__(None, None, problem, mark)
-        self.hint = hint
+        self.hint, self.mark = hint, mark
 
 
 class Loader(yaml.SafeLoader):

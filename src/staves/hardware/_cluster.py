@@ -85,7 +85,9 @@ class Cluster:
         object.__setattr__(self, "nodes", tuple(self.nodes))
         for key, device_type in self.types.items():
             if key != device_type.name:
-                raise InputError(f"the type {quoted(device_type.name)} stands under the name {quoted(key)}")
+                raise InputError(
+                    f"the type {quoted(device_type.name)} stands under the name {quoted(key)}"
+                )
         names: set[str] = set()
         for node in self.nodes:
             if node.name in names:
@@ -138,5 +140,6 @@ class Cluster:
             if node.name == name:
                 return node
         raise InputError(
-            f"unknown node {quoted(name)}", hint=suggestion(name, [node.name for node in self.nodes])
+            f"unknown node {quoted(name)}",
+            hint=suggestion(name, [node.name for node in self.nodes]),
         )

@@ -33,7 +33,9 @@ class Configuration(Mapping[str, int]):
         for name, count in counts.items():
             check_name(name, "device type")
             if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-                raise InputError(f"{name}: count {quoted(count)} must be a whole number, not negative")
+                raise InputError(
+                    f"{name}: count {quoted(count)} must be a whole number, not negative"
+                )
         kept = {name: counts[name] for name in sorted(counts) if counts[name]}
         object.__setattr__(self, "_counts", kept)
         object.__setattr__(self, "_hash", hash(tuple(kept.items())))

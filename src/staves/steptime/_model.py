@@ -165,7 +165,9 @@ class StepTimeModel:
             raise InputError("devices is empty", hint="give one device at least")
         twice = [n for n, times in Counter(d.name for d in self.devices).items() if times > 1]
         if twice:
-            raise InputError(f"two devices are named {quoted(twice[0])}", hint="give each its own name")
+            raise InputError(
+                f"two devices are named {quoted(twice[0])}", hint="give each its own name"
+            )
 
     @cached_property
     def lines(self) -> Lines:
