@@ -6,11 +6,12 @@ that happens with the first use of the training side.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from staves.errors import InputError, StavesError, TrainingError
 
-if TYPE_CHECKING:
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # `typing` takes a while to load, and the command has to be up at once
+    from typing import Any
+
     from staves.training import Adaptive, Run, init
 
 __version__ = "0.1.0"

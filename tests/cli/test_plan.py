@@ -176,3 +176,29 @@ def test_an_absent_file_or_option_ends_in_one_line(capsys: pytest.CaptureFixture
     assert run_command(["plan", "--steptime", "/nowhere.json", "--batch", "1"]) == 2
     assert run_command(["plan", "--batch", "1"]) == 2
     assert capsys.readouterr().err.count("\n") == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ("--batch 0", "--batch must be from 1 to 2^53, but is 0 (raise it)"),
+        (
+            "--batch 9007199254740993",
+            "--batch must be from 1 to 2^53, but is 9007199254740993 (lower",
+        ),
+        ("--batch 613", "--batch: batch 613 is above the sum of max_batch, 612 (lower the batch"),
+        (
+            "--noise-scale 3 --reference 613 --max-batch 700",
+            "--reference, --max-batch: no batch to",
+        ),
+        (
+            f"--noise-scale 3 --reference 1 --max-batch {2**60}",
+            "--max-batch must be from 1 to 2^53",
+        ),
+    ],
+)
+def test_refusals_name_the_option(
+    model: str, options: str, expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(["plan", "--steptime", model, *options.split()]) == 2
+    assert capsys.readouterr().err.startswith(f"staves: {expected}")

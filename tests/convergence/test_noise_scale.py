@@ -118,3 +118,47 @@ def test_scale_is_infinite_where_the_gradient_drowns() -> None:
 def test_refuses_what_gives_no_estimate(batches: object, local: object, whole: float) -> None:
     with pytest.raises(ValueError):
         noise_scale.estimate(batches, local, whole)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("batches", "local", "whole"),
+    [
+        (None, [1.0, 1.0], 1.0),
+        ([4, 4], None, 1.0),
+        ([4, 4], [1.0, 1.0], None),
+        ([4, None], [1.0, 1.0], 1.0),
+        (["1", "2"], [1.0, 1.0], 1.0),
+        ([4, 4], ["1", "2"], 1.0),
+        ([4, 4], [1.0, 1.0], "1"),
+        ("44", [1.0, 1.0], 1.0),
+        ([4, 4], [1.0, 1.0], [1.0]),
+        ([4, 4], [1.0, 1.0], []),
+        ([4, 4], [1j, 1.0], 1.0),
+        ([4, 4], [1.0, 1.0], 1j),
+        ([4, 4], np.array([1.0, 1.0], dtype=object), 1.0),
+        ([10**400, 4], [1.0, 1.0], 1.0),
+        ([4, 4], [10**400, 1.0], 1.0),
+        ([4, 4], [1.0, 1.0], 10**400),
+        ([4, [4]], [1.0, 1.0], 1.0),
+        ([4, 4], [[1.0], 1.0], 1.0),
+        ([True, True], [1.0, 1.0], 1.0),
+        ([0.5, 1.5], [1.0, 1.0], 1.0),
+        ([1e308, 1e308], [1.0, 1.0], 1.0),
+        ([1, 1], [1e308, 1e308], 1e308),
+        ([4, 4], [1e308, 1e308], 1e308),
+        ([2, 2], [1.0, 1.0], 1.7e308),
+    ],
+)
+def test_refuses_what_is_no_number_or_too_large(
+    batches: object, local: object, whole: object
+) -> None:
+    with pytest.raises(ValueError):
+        noise_scale.estimate(batches, local, whole)  # type: ignore[arg-type]
+
+
+def test_takes_any_real_numbers() -> None:
+    expected = noise_scale.estimate([16, 16], [1.5, 1.25], 1.0)
+    for kind in (np.float16, np.float32, np.longdouble, np.float64):
+        local = np.array([1.5, 1.25], dtype=kind)
+        assert noise_scale.estimate(np.array([16, 16]), local, local[1] * 0 + 1) == expected
+    assert noise_scale.estimate([16.0, 16.0], (1.5, 1.25), 1) == expected

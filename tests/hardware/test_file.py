@@ -94,10 +94,16 @@ ONE = "nodes: [{devices: {t4: 1}}]"
     [
         ("", "f: is empty, not a mapping of keys (keys: types, nodes)"),
         ("types: {}", "f: nodes: is missing"),
-        ("nodes: []", "f: no devices"),
-        ("nodes: [{devices: {}}]", "f: no devices"),
-        ("nodes: [{count: 999999999, devices: {}}]", "f: nodes: more than"),
-        ("nodes: [{count: 100000, devices: {t4: 100000}}]", "devices are more than"),
+        ("nodes: []", "f: nodes: no devices"),
+        ("nodes: [{devices: {}}]", "f: nodes: no devices"),
+        (
+            "nodes: [{count: 999999999, devices: {}}]",
+            "f: nodes: 999999999 nodes are more than 1000000 (lower a count)",
+        ),
+        (
+            "nodes: [{count: 100000, devices: {t4: 100000}}]",
+            "f: nodes: 10000000000 devices are more than",
+        ),
         ("nodes: [{name: n}]", "f: nodes[0].devices: is missing"),
         (
             "nodes: [{devices: {t44: 1}}]",
@@ -117,20 +123,20 @@ ONE = "nodes: [{devices: {t4: 1}}]"
             "f: nodes[0].nmae: unknown key (did you mean 'name'",
         ),
         ("nodes: [{devices: {t4: 1}, link: 200}]", "f: nodes[0].link: 200 is not a quantity"),
-        ("nodes: [{devices: {t4: 1}, link: 0Mbit}]", "f: nodes[0]: node-0: link 0.0 must be"),
-        ("nodes: [{devices: {t4: 1}, name: a b}]", "f: nodes[0]: node 'a b' is not a name"),
-        ("nodes: [{devices: {t4: 1}, name: ''}]", "f: nodes[0]: node '' is not a name"),
+        ("nodes: [{devices: {t4: 1}, link: 0Mbit}]", "f: nodes[0].link: must be above zero"),
+        ("nodes: [{devices: {t4: 1}, name: a b}]", "f: nodes[0].name: node 'a b' is not a name"),
+        ("nodes: [{devices: {t4: 1}, name: ''}]", "f: nodes[0].name: node '' is not a name"),
         ("nodes: {a: {devices: {t4: 1}}}", "f: nodes: must be a list, not a mapping"),
         (f"nodez: 1\n{ONE}", "f: nodez: unknown key (did you mean 'nodes'?)"),
         (f"types: {{x: }}\n{ONE}", "f: types.x: must be a mapping of keys, not nothing"),
         (f"types: {{x: {{memory: 40}}}}\n{ONE}", "f: types.x.memory: 40 is not a quantity"),
-        (f"types: {{x: {{memory: 0GB}}}}\n{ONE}", "f: types.x: memory must be above zero"),
+        (f"types: {{x: {{memory: 0GB}}}}\n{ONE}", "f: types.x.memory: must be above zero"),
         (
             f"types: {{x: {{memroy: 1GB}}}}\n{ONE}",
             "f: types.x.memroy: unknown key (did you mean 'mem",
         ),
         (f"types: {{x y: {{}}}}\n{ONE}", "f: types.x y: device type 'x y' is not a name"),
-        (emulate("{fixed: 0s, per_sample: 0s}"), "f: types.x: all times are zero"),
+        (emulate("{fixed: 0s, per_sample: 0s}"), "f: types.x.emulate: all times are zero"),
         (
             emulate("{fixed: 3, per_sample: 0s}"),
             "f: types.x.emulate.forward.fixed: 3 is not a quant",
@@ -139,6 +145,20 @@ ONE = "nodes: [{devices: {t4: 1}}]"
         (emulate("{fixed: .inf, per_sample: 0s}"), "emulate.forward.fixed: inf is not a quantity"),
         (emulate("{fixed: -1s, per_sample: 0s}"), "must be finite and not negative"),
         (emulate("{fixed: 1e999s, per_sample: 0s}"), "must be finite and not negative"),
+        (
+            emulate("{fixed: 1e19s, per_sample: 0s}"),
+            "'1e19s' is longer than 1e+18 seconds (shorten",
+        ),
+        (
+            emulate("{fixed: 1s, per_sample: 0}", ", max_batch: 9007199254740993"),
+            "f: types.x.emulate.max_batch: must be at most 9007199254740992, not 9007199254740993",
+        ),
+        (
+            emulate("{fixed: 1s, per_sample: 0}", ", min_batch: 9007199254740993"),
+            "f: types.x.emulate.min_batch: must be at most 9007199254740992, not 9007199254740993",
+        ),
+        ("nodes: [{devices: {t4: 1:30}}]", "f: nodes[0].devices.t4: must be a whole number"),
+        (f"nodes: [{{devices: {{t4: {'9' * 900}}}}}]", "f: nodes: 9999999"),
         (emulate("{fixed: 1s}"), "f: types.x.emulate.forward.per_sample: is missing"),
         (
             emulate("{fixed: 1s, per_sample: 0, flor: 1s}"),
@@ -147,7 +167,7 @@ ONE = "nodes: [{devices: {t4: 1}}]"
         (emulate("{fixed: 1s, per_sample: 0}", ", max_batch: 0"), "max_batch: must be at least 1"),
         (
             emulate("{fixed: 1s, per_sample: 0}", ", max_batch: 2, min_batch: 3"),
-            "f: types.x: max_batch 2 must be at least 1 and at least min_batch (3)",
+            "f: types.x.emulate: max_batch 2 must be at least 1 and at least min_batch (3)",
         ),
         (
             "nodes: [{name: n, devices: {t4: 1}}, {name: n, devices: {t4: 1}}]",
@@ -164,7 +184,28 @@ def test_what_is_refused(text: str, expected: str) -> None:
         parse_cluster(text, source="f")
     assert expected in str(caught.value)
     assert str(caught.value).startswith("f: ")
+    assert len(str(caught.value)) < 300
     assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("types: {yes: {}}\nnodes: []", "f:1:9: a key must be text, not yes, which YAML reads as"),
+        (
+            "nodes: [{devices: {~: 1}}]",
+            "f:1:20: a key must be text, not ~, which YAML reads as noth",
+        ),
+    ],
+)
+def test_keys_that_are_no_text(text: str, expected: str) -> None:
+    with pytest.raises(InputError) as caught:
+        parse_cluster(text, source="f")
+    assert str(caught.value).startswith(expected)
+
+
+def test_a_leading_zero_is_no_octal() -> None:
+    assert parse_cluster("nodes: [{devices: {t4: 010}}]").total == 10
 
 
 def test_more_cpu_devices_than_cores_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.steptime.clusters import best_by_force, feasible, random_model, seeds, time_of
 
 from staves.errors import InputError
@@ -228,3 +229,33 @@ def test_even_split_is_as_even_as_bounds_allow(seed: int) -> None:
         for b, less in zip(model.devices, local, strict=True):
             if more > less + 1:  # then `a` may not give, or `b` not take
                 assert more == a.min_batch or less == b.max_batch
+
+
+EXTREMES = st.sampled_from([0.0, 5e-324, 1e-300, 1e-200, 1e-20, 1e-3, 1.0, 1e9, 1e18])
+
+
+@given(
+    st.lists(
+        st.tuples(EXTREMES, EXTREMES, EXTREMES, st.sampled_from([None, 5000, 2**53])),
+        min_size=1,
+        max_size=3,
+    ),
+    EXTREMES,
+    st.sampled_from([1, 7, 10**9, 2**53]),
+    st.booleans(),
+)
+def test_extremes_neither_overflow_nor_hang(
+    lines: list[tuple[float, float, float, int | None]], wire: float, batch: int, leave_out: bool
+) -> None:
+    """Warnings are errors in these tests."""
+    devices = tuple(
+        Device(f"d{i}", "x", Line(a, b), Line(c, b), max_batch=cap)
+        for i, (a, b, c, cap) in enumerate(lines)
+    )
+    model = StepTimeModel(devices, Communication((0.5, 1.0), (wire, 0.0)))
+    if any(cap is None for *_, cap in lines):
+        split = integer_split(model, batch, allow_leave_out=leave_out)
+        assert sum(split.local_batches) == batch
+        assert math.isfinite(split.step_seconds)
+        assert (model.idle_share(split.local_batches, split.left_out) >= 0).all()
+        assert sum(even_split(model, batch).local_batches) == batch

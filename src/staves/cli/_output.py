@@ -2,15 +2,40 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
-from typing import Any
+from typing import Any, NoReturn
 
 import typer
 from rich.console import Console
 
-messages = Console(stderr=True, highlight=False)
+
+class _Output(Console):
+    """A console of plain text: no markup, since most of what is printed is people's own words."""
+
+    def __init__(self, *, stderr: bool = False) -> None:
+        super().__init__(stderr=stderr, highlight=False, markup=False, emoji=False)
+
+    def on_broken_pipe(self) -> NoReturn:
+        raise  # it is being handled; what becomes of it is decided where commands end
+
+
+class _Messages(_Output):
+    """Standard error. Where it is full or gone, a message is lost; no command fails for it."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        with contextlib.suppress(OSError):
+            super().print(*objects, **options)
+
+
+messages = _Messages(stderr=True)
 """Progress and messages: never on standard output, where `--json` prints its document."""
+
+
+def output() -> Console:
+    """Return a console on standard output, for what a command prints for people."""
+    return _Output()
 
 
 def print_json(document: Any) -> None:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
-from staves.cli._output import print_json
-from staves.errors import InputError
+from staves.cli._output import output, print_json
+from staves.errors import InputError, printable, quoted
 
 if TYPE_CHECKING:
     from staves.steptime import Split, StepTimeModel
+
+_LARGEST = 2**53  # samples
 
 
 def plan(
@@ -56,11 +59,15 @@ def plan(
     model = read_model(steptime)
     goodput = None
     if noise_scale is not None and reference is not None and max_batch is not None:
-        best = best_batch(model, noise_scale, reference, max_batch, allow_leave_out=allow_leave_out)
+        with _about("--reference, --max-batch"):
+            best = best_batch(
+                model, noise_scale, reference, max_batch, allow_leave_out=allow_leave_out
+            )
         split, goodput = best.split, best.goodput
     else:
         assert batch is not None
-        split = integer_split(model, batch, allow_leave_out=allow_leave_out)
+        with _about("--batch"):
+            split = integer_split(model, batch, allow_leave_out=allow_leave_out)
     even = _even(model, split)
     local, out = split.local_batches, split.left_out
     document: dict[str, Any] = {
@@ -95,12 +102,29 @@ def _check_options(
         if noise_scale is not None and value is None:
             raise InputError(f"{name} is missing", hint="--noise-scale needs it")
         if noise_scale is None and value is not None:
-            raise InputError(f"{name} goes with --noise-scale, not with --batch")
+            raise InputError(
+                f"{name} goes with --noise-scale, not with --batch", hint="leave one of them out"
+            )
     for name, value in (("--batch", batch), ("--reference", reference), ("--max-batch", max_batch)):
-        if value is not None and value < 1:
-            raise InputError(f"{name} must be 1 at least, but is {value}")
+        if value is not None and not 1 <= value <= _LARGEST:
+            raise InputError(
+                f"{name} must be from 1 to 2^53, but is {quoted(value)}",
+                hint="raise it" if value < 1 else "lower it",
+            )
     if noise_scale is not None and not (noise_scale >= 0 and math.isfinite(noise_scale)):
-        raise InputError(f"--noise-scale must be finite and not negative, but is {noise_scale}")
+        raise InputError(
+            f"--noise-scale must be finite and not negative, but is {noise_scale}",
+            hint="give it in samples",
+        )
+
+
+@contextlib.contextmanager
+def _about(options: str) -> Iterator[None]:
+    """Name the options that a refusal is about."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{options}: {error.message}", hint=error.hint) from None
 
 
 def _even(model: StepTimeModel, split: Split) -> Split:
@@ -139,8 +163,8 @@ def _print(model: StepTimeModel, document: dict[str, Any], left_out: tuple[int, 
                 f"{document['idle_share'][i]:.1%}",
                 document["bottleneck"][i],
             ]
-        table.add_row(device.name, device.type, *cells)
-    console = Console(highlight=False)
+        table.add_row(printable(device.name), printable(device.type), *cells)
+    console = output()
     console.print(table)
     even = document["even"]["step_seconds"]
     faster = f"{even / step:.2f} times as fast" if step > 0 else "no faster"

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from staves.errors import InputError
 
@@ -51,28 +51,59 @@ def estimate(
         global_square_norm: |g|^2.
 
     Raises:
-        ValueError: fewer than two groups, a batch that is zero or negative, a negative norm, unlike
-            shapes, or a non-finite number.
+        ValueError: fewer than two groups, a batch that is no whole number above zero, a negative
+            norm, unlike shapes, what is no number, is not finite, or is too large to reckon with.
     """
-    b = np.asarray(local_batches, dtype=np.float64)
-    squares = np.asarray(local_square_norms, dtype=np.float64)
+    b = _numbers("local_batches", local_batches)
+    squares = _numbers("local_square_norms", local_square_norms)
+    whole = _numbers("global_square_norm", global_square_norm)
     if b.ndim != 1 or b.shape != squares.shape:
         raise InputError(
             f"local_batches has shape {b.shape}, local_square_norms {squares.shape}",
             hint="both must be (groups,)",
+        )
+    if whole.ndim != 0:
+        raise InputError(
+            f"global_square_norm has shape {whole.shape}", hint="it must be a single number"
         )
     if len(b) < 2:
         raise InputError(
             f"the noise scale needs two groups at least, not {len(b)}",
             hint="count each micro-batch as a group",
         )
-    if not (np.all(np.isfinite(b) & np.isfinite(squares)) and math.isfinite(global_square_norm)):
+    if not np.all(np.isfinite(b)) or not np.all(np.isfinite(squares)) or not np.isfinite(whole):
         raise InputError("a batch or a norm is not finite", hint="skip this step, on all ranks")
     if np.any(b <= 0):
         raise InputError("a group holds no sample", hint="leave it out")
-    if np.any(squares < 0) or global_square_norm < 0:
-        raise InputError("a squared norm is negative")
-    total = float(b.sum())
-    between = float((b * squares).sum()) - total * float(global_square_norm)
-    noise = between / (len(b) - 1)
-    return NoiseScale(float(global_square_norm) - noise / total, noise)
+    if np.any(b != np.floor(b)):
+        raise InputError(
+            "local_batches holds a part of a sample", hint="count whole samples, or whole tokens"
+        )
+    if np.any(squares < 0) or whole < 0:
+        raise InputError("a squared norm is negative", hint="give |g|^2, not g")
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = float(b.sum())
+        between = float((b * squares).sum()) - total * float(whole)
+        noise = between / (len(b) - 1)
+        gradient_square = float(whole) - noise / total
+    if not (math.isfinite(noise) and math.isfinite(gradient_square)):
+        raise InputError(
+            "the batches or the norms are too large: their products overflow",
+            hint="skip this step, on all ranks",
+        )
+    return NoiseScale(gradient_square, noise)
+
+
+def _numbers(name: str, values: ArrayLike) -> NDArray[np.float64]:
+    """Return `values` as floats; refuse what is no real number, however it is wrapped."""
+    try:
+        array = np.asarray(values)
+        # A list of mixed things may have become text, or truth values numbers: neither is meant.
+        if array.size and array.dtype.kind not in "iuf":
+            raise TypeError
+        with np.errstate(over="ignore"):
+            return array.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(
+            f"{name} holds what is no number", hint="give whole numbers and floats"
+        ) from None

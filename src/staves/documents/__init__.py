@@ -4,17 +4,20 @@ Everything that people write by hand comes in through `read`; past this room the
 finite and in SI units.
 """
 
+from staves.documents._problems import field_path
 from staves.documents._read import Document, Items, parse, read, read_text
 from staves.documents._suggest import suggestion
-from staves.documents._units import BitsPerSecond, Bytes, Seconds, duration
+from staves.documents._units import LONGEST_SECONDS, BitsPerSecond, Bytes, Seconds, duration
 
 __all__ = [
+    "LONGEST_SECONDS",
     "BitsPerSecond",
     "Bytes",
     "Document",
     "Items",
     "Seconds",
     "duration",
+    "field_path",
     "parse",
     "read",
     "read_text",

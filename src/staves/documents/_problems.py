@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import reprlib
 from collections.abc import Iterable, Mapping
 from types import UnionType
 from typing import Annotated, Any, TypeAlias, Union, get_args, get_origin
@@ -11,9 +10,11 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from staves.documents._suggest import suggestion
-from staves.errors import InputError
+from staves.errors import InputError, quoted
 
 Location: TypeAlias = tuple[int | str, ...]
+
+_LONGEST_KEY = 60
 
 _WANTED = {
     "model_type": "a mapping of keys",
@@ -28,10 +29,10 @@ _WANTED = {
     "string_type": "text",
 }
 _BOUNDS = {
-    "greater_than_equal": ("at least", "ge"),
-    "greater_than": ("above", "gt"),
-    "less_than_equal": ("at most", "le"),
-    "less_than": ("below", "lt"),
+    "greater_than_equal": ("at least", "ge", "raise it"),
+    "greater_than": ("above", "gt", "raise it"),
+    "less_than_equal": ("at most", "le", "lower it"),
+    "less_than": ("below", "lt", "lower it"),
 }
 
 
@@ -67,7 +68,11 @@ def field_path(location: Location) -> str:
     """Return `devices[0].forward.fixed` for ('devices', 0, 'forward', 'fixed')."""
     path = ""
     for step in location:
-        path += f"[{step}]" if isinstance(step, int) else f".{step}" if path else str(step)
+        if isinstance(step, int):
+            path += f"[{step}]"
+        else:
+            name = step if step.isprintable() and 0 < len(step) <= _LONGEST_KEY else quoted(step)
+            path += f".{name}" if path else name
     return path
 
 
@@ -81,7 +86,7 @@ def kind_of(value: object) -> str:
         return "a list"
     if isinstance(value, bool):
         return "true" if value else "false"
-    return reprlib.repr(value)
+    return quoted(value)
 
 
 def keys_of(model: type[BaseModel]) -> list[str]:
@@ -105,16 +110,27 @@ def _describe(
             hint = "take the quotes off"
         return f"must be {_WANTED[kind]}, not {kind_of(value)}", hint
     if kind in _BOUNDS:
-        words, bound = _BOUNDS[kind]
-        return f"must be {words} {problem['ctx'][bound]}, not {kind_of(value)}", None
+        words, bound, hint = _BOUNDS[kind]
+        return f"must be {words} {_plain(problem['ctx'][bound])}, not {kind_of(value)}", hint
     if kind == "invalid_key":
         return "a key must be text", "put the key in quotes"
     if kind == "finite_number":
-        return "must be finite", None
+        return "must be finite", "give a number that is not nan, infinite or too large for one"
     if kind == "literal_error":
-        return f"must be {problem['ctx']['expected']}, not {kind_of(value)}", None
+        return f"must be {problem['ctx']['expected']}, not {kind_of(value)}", "choose one of them"
+    if kind == "string_unicode":
+        return "must be text, not half of a character", "take the lone surrogate out"
+    if kind == "string_too_short":
+        return "must not be empty", "write a name"
+    raised = problem.get("ctx", {}).get("error")
+    if isinstance(raised, InputError):
+        return raised.message, raised.hint
     message = problem["msg"].removeprefix("Value error, ")
     return " ".join((message[:1].lower() + message[1:]).split()), None
+
+
+def _plain(bound: float) -> str:
+    return f"{bound:.0f}" if bound == int(bound) and abs(bound) < 1e16 else str(bound)
 
 
 def _scalar(value: object) -> bool:
@@ -122,7 +138,7 @@ def _scalar(value: object) -> bool:
 
 
 def _numeric(value: object) -> bool:
-    if not isinstance(value, str):
+    if not isinstance(value, str) or "_" in value:
         return False
     try:
         float(value)

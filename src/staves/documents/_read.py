@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Hashable
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Strict, ValidationError
 
+from staves.documents._json import duplicate_key, place_of
 from staves.documents._problems import keys_of, kind_of, one_line
-from staves.errors import InputError
+from staves.documents._yaml import LONGEST_NUMBER, Loader, Refused
+from staves.errors import InputError, quoted
 
 
 class Document(BaseModel):
@@ -57,6 +57,8 @@ def read_text(path: Path | str) -> str:
         raise InputError(
             f"{path}: byte {error.start} is not UTF-8", hint="save the file as UTF-8 text"
         ) from None
+    except ValueError as error:  # a zero byte in the name
+        raise InputError(f"{path}: is no name of a file: {error}") from None
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}") from None
 
@@ -80,61 +82,48 @@ def _from_json(text: str, source: str) -> object:
         result: dict[str, Any] = {}
         for key, value in pairs:
             if key in result:
-                raise InputError(f"{source}: the key {key!r} stands twice", hint="keep one of them")
+                place = place_of(text, duplicate_key(text))
+                problem = f"{source}:{place}: the key {quoted(key)} stands twice"
+                raise InputError(problem, hint="keep one of them")
             result[key] = value
         return result
 
+    def whole(digits: str) -> int:
+        if len(digits) > LONGEST_NUMBER:
+            place = place_of(text, text.find(digits))
+            problem = f"{source}:{place}: a number of {len(digits)} digits"
+            raise InputError(problem, hint="shorten it")
+        return int(digits)
+
     try:
-        return json.loads(text, object_pairs_hook=refuse_duplicates)
+        return json.loads(text, object_pairs_hook=refuse_duplicates, parse_int=whole)
     except json.JSONDecodeError as error:
         raise InputError(
             f"{source}:{error.lineno}:{error.colno}: not JSON: {error.msg}",
             hint="look at that place, and just before it",
         ) from None
-    except InputError:
-        raise
-    except (ValueError, RecursionError) as error:  # a number of thousands of digits, say
-        problem = "nested too deep" if isinstance(error, RecursionError) else str(error)
-        raise InputError(f"{source}: not JSON: {problem}") from None
-
-
-class _Loader(yaml.SafeLoader):
-    """YAML's safe loader, which refuses a key that stands twice, and knows 1e-3 for a number."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        seen: set[object] = set()
-        for key_node, _ in node.value:
-            if key_node.tag == "tag:yaml.org,2002:merge":
-                continue
-            key = self.construct_object(key_node, deep=True)
-            if isinstance(key, Hashable) and key in seen:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {key!r} stands twice", key_node.start_mark
-                )
-            if isinstance(key, Hashable):
-                seen.add(key)
-        return super().construct_mapping(node, deep)
-
-
-# YAML 1.1, which the library reads, takes 1e-3 for text: it wants 1.0e-3.
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)[eE][-+]?\d+\Z", re.ASCII),
-    list("-+.0123456789"),
-)
+    except RecursionError:
+        raise InputError(f"{source}: not JSON: nested too deep", hint="nest it less") from None
 
 
 def _from_yaml(text: str, source: str) -> object:
     try:
-        return yaml.load(text, Loader=_Loader)  # a subclass of SafeLoader
+        return yaml.load(text, Loader=Loader)  # a subclass of SafeLoader
+    except Refused as error:
+        place = f"{source}:{error.mark.line + 1}:{error.mark.column + 1}"
+        raise InputError(f"{place}: {error.problem}", hint=error.hint) from None
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        place = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
+        found = error.problem_mark or error.context_mark
+        at = f":{found.line + 1}:{found.column + 1}" if found else ""
         problem = " ".join((error.problem or error.context or "malformed").split())
         raise InputError(
-            f"{source}{place}: not YAML: {problem}", hint="look at that line, and the one above"
+            f"{source}{at}: not YAML: {problem}", hint="look at that line, and the one above"
         ) from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        problem = "nested too deep" if isinstance(error, RecursionError) else str(error)
-        problem = " ".join(problem.split())
-        raise InputError(f"{source}: not YAML: {problem}") from None
+    except yaml.reader.ReaderError as error:
+        place = place_of(text, error.position)
+        raise InputError(
+            f"{source}:{place}: not YAML: the control character {quoted(text[error.position])}",
+            hint="take it out, or write it as an escape in double quotes",
+        ) from None
+    except RecursionError:
+        raise InputError(f"{source}: not YAML: nested too deep", hint="nest it less") from None

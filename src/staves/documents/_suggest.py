@@ -5,7 +5,10 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+from staves.errors import quoted
+
 _LONGEST_LIST = 16
+_LONGEST_WORD = 200
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
@@ -15,9 +18,10 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     """
     by_lower = {name.lower(): name for name in sorted(known, reverse=True)}
     words = [by_lower[lower] for lower in sorted(by_lower)]
+    word = word[:_LONGEST_WORD]  # what is longer is like nothing, and takes long to compare
     near = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
     if near:
-        return f"did you mean {by_lower[near[0]]!r}?"
+        return f"did you mean {quoted(by_lower[near[0]])}?"
     if not words:
         return "nothing is known here"
     if len(words) <= _LONGEST_LIST:

@@ -11,7 +11,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, WithJsonSchema
 
-from staves.errors import InputError
+from staves.errors import InputError, quoted
 
 _QUANTITY = re.compile(
     r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([A-Za-zµμ/]+)\s*", re.ASCII
@@ -34,13 +34,21 @@ _BITS = {"bit": 1, "kbit": 10**3, "Kbit": 10**3, "Mbit": 10**6, "Gbit": 10**9, "
 _BITS |= {f"{unit}/s": factor for unit, factor in _BITS.items()}
 
 
+LONGEST_SECONDS = 1e18
+"""No duration is longer: so no sum of them, and no product with a batch, overflows."""
+
+
 def _quantity(value: object, units: dict[str, float] | dict[str, int], example: str) -> float:
     match = _QUANTITY.fullmatch(value) if isinstance(value, str) else None
     if match is None or match[2] not in units:
-        raise ValueError(f"{value!r} is not a quantity; write a number and a unit, like {example}")
+        raise InputError(
+            f"{quoted(value)} is not a quantity; write a number and a unit, like {example}"
+        )
     number = float(match[1]) * units[match[2]]
     if number < 0 or not math.isfinite(number):
-        raise ValueError(f"{value!r} must be finite and not negative")
+        raise InputError(
+            f"{quoted(value)} must be finite and not negative", hint=f"write one like {example}"
+        )
     return number
 
 
@@ -53,7 +61,12 @@ def _schema(units: dict[str, float] | dict[str, int], *examples: str) -> WithJso
 def _seconds(value: object) -> float:
     if isinstance(value, (int, float)) and not isinstance(value, bool) and value == 0:
         return 0.0  # zero is the same in every unit
-    return _quantity(value, _SECONDS, "30s or 0.6ms")
+    number = _quantity(value, _SECONDS, "30s or 0.6ms")
+    if number > LONGEST_SECONDS:
+        raise InputError(
+            f"{quoted(value)} is longer than {LONGEST_SECONDS:g} seconds", hint="shorten it"
+        )
+    return number
 
 
 def _bytes(value: object) -> int:

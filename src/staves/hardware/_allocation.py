@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from staves.errors import InputError
+from staves.errors import InputError, quoted
 from staves.hardware._cluster import Cluster, Device
 from staves.hardware._configuration import Configuration
 
@@ -24,7 +24,7 @@ class Allocation:
         object.__setattr__(self, "devices", tuple(self.devices))
         if len(set(self.names)) < len(self.devices):
             twice = next(name for name in self.names if self.names.count(name) > 1)
-            raise InputError(f"the device {twice!r} stands twice in one allocation")
+            raise InputError(f"the device {quoted(twice)} stands twice in one allocation")
 
     @classmethod
     def named(cls, cluster: Cluster, names: Iterable[str]) -> Allocation:
@@ -37,7 +37,7 @@ class Allocation:
         wanted = list(names)
         for name in wanted:
             if name not in by_name:
-                raise InputError(f"the cluster has no device {name!r}")
+                raise InputError(f"the cluster has no device {quoted(name)}")
         return cls(tuple(by_name[name] for name in wanted))
 
     @property

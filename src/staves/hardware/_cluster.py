@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from staves.documents import suggestion
-from staves.errors import InputError
+from staves.errors import InputError, quoted
 from staves.hardware._configuration import Configuration
 from staves.hardware._types import DeviceType, check_name
 
@@ -85,16 +85,18 @@ class Cluster:
         object.__setattr__(self, "nodes", tuple(self.nodes))
         for key, device_type in self.types.items():
             if key != device_type.name:
-                raise InputError(f"the type {device_type.name!r} stands under the name {key!r}")
+                raise InputError(
+                    f"the type {quoted(device_type.name)} stands under the name {quoted(key)}"
+                )
         names: set[str] = set()
         for node in self.nodes:
             if node.name in names:
-                raise InputError(f"the node {node.name!r} stands twice")
+                raise InputError(f"the node {quoted(node.name)} stands twice")
             names.add(node.name)
             for name in node.devices:
                 if name not in self.types:
                     raise InputError(
-                        f"{node.name}: unknown device type {name!r}",
+                        f"{node.name}: unknown device type {quoted(name)}",
                         hint=suggestion(name, self.types),
                     )
 
@@ -138,5 +140,6 @@ class Cluster:
             if node.name == name:
                 return node
         raise InputError(
-            f"unknown node {name!r}", hint=suggestion(name, [node.name for node in self.nodes])
+            f"unknown node {quoted(name)}",
+            hint=suggestion(name, [node.name for node in self.nodes]),
         )

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NoReturn
 
-from staves.errors import InputError
+from staves.errors import InputError, quoted
 from staves.hardware._types import check_name
 
 _PART = re.compile(r"(\d{1,9})x(.+)", re.ASCII)
@@ -33,7 +33,9 @@ class Configuration(Mapping[str, int]):
         for name, count in counts.items():
             check_name(name, "device type")
             if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-                raise InputError(f"{name}: count {count!r} must be a whole number, not negative")
+                raise InputError(
+                    f"{name}: count {quoted(count)} must be a whole number, not negative"
+                )
         kept = {name: counts[name] for name in sorted(counts) if counts[name]}
         object.__setattr__(self, "_counts", kept)
         object.__setattr__(self, "_hash", hash(tuple(kept.items())))
@@ -50,7 +52,7 @@ class Configuration(Mapping[str, int]):
             match = _PART.fullmatch(part.strip())
             if match is None:
                 raise InputError(
-                    f"{text!r} is not a configuration", hint="write one like 2xa100+1xt4"
+                    f"{quoted(text)} is not a configuration", hint="write one like 2xa100+1xt4"
                 )
             counts[match[2]] = counts.get(match[2], 0) + int(match[1])
         return cls(counts)

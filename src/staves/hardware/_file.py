@@ -10,15 +10,25 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from staves.documents import BitsPerSecond, Bytes, Document, Seconds, parse, read, suggestion
-from staves.errors import InputError
+from staves.documents import (
+    BitsPerSecond,
+    Bytes,
+    Document,
+    Seconds,
+    field_path,
+    parse,
+    read,
+    suggestion,
+)
+from staves.errors import InputError, quoted
 from staves.hardware._cluster import Cluster, Node
 from staves.hardware._known import KNOWN_TYPES, LOCAL_CPU
-from staves.hardware._types import DeviceProfile, DeviceType, Pace, check_name
+from staves.hardware._types import LARGEST_BATCH, DeviceProfile, DeviceType, Pace, check_name
 
 _MOST_DEVICES = 1_000_000  # a typing mistake should not eat the memory
 
 _Count = Annotated[int, Field(ge=1)]
+_Samples = Annotated[int, Field(le=LARGEST_BATCH)]
 
 
 class PaceEntry(Document):
@@ -34,8 +44,8 @@ class EmulationEntry(Document):
 
     forward: PaceEntry = Field(description="data, forward pass and update")
     backward: PaceEntry = Field(description="backward pass")
-    max_batch: int | None = Field(None, ge=1, description="largest local batch, in samples")
-    min_batch: int = Field(0, ge=0, description="smallest local batch, in samples")
+    max_batch: _Samples | None = Field(None, ge=1, description="largest local batch, in samples")
+    min_batch: _Samples = Field(0, ge=0, description="smallest local batch, in samples")
 
 
 class TypeEntry(Document):
@@ -138,7 +148,7 @@ def _pace_document(pace: Pace) -> dict[str, str]:
 
 def _build(file: ClusterFile, source: str) -> Cluster:
     declared = {
-        name: _device_type(name, entry, f"{source}: types.{name}")
+        name: _device_type(name, entry, f"{source}: {field_path(('types', name))}")
         for name, entry in file.types.items()
     }
     types = dict(declared)
@@ -148,18 +158,24 @@ def _build(file: ClusterFile, source: str) -> Cluster:
             if name not in types:
                 if name not in KNOWN_TYPES:
                     raise InputError(
-                        f"{source}: nodes[{position}].devices.{name}: unknown device type",
+                        f"{source}: {field_path(('nodes', position, 'devices', name))}: "
+                        "unknown device type",
                         hint=suggestion(name, {**KNOWN_TYPES, **declared})
                         + "; or declare it under types",
                     )
                 types[name] = KNOWN_TYPES[name]
             total += count * (entry.count or 1)
-    if sum(entry.count or 1 for entry in file.nodes) > _MOST_DEVICES:
-        raise InputError(f"{source}: nodes: more than {_MOST_DEVICES} nodes")
+    count = sum(entry.count or 1 for entry in file.nodes)
+    for number, what in ((count, "nodes"), (total, "devices")):
+        if number > _MOST_DEVICES:
+            raise InputError(
+                f"{source}: nodes: {quoted(number)} {what} are more than {_MOST_DEVICES}",
+                hint="lower a count",
+            )
     if not total:
-        raise InputError(f"{source}: no devices", hint="add some under nodes: - devices: {a100: 1}")
-    if total > _MOST_DEVICES:
-        raise InputError(f"{source}: {total} devices are more than {_MOST_DEVICES}")
+        raise InputError(
+            f"{source}: nodes: no devices", hint="add some under nodes: - devices: {a100: 1}"
+        )
     nodes = tuple(_nodes(file, source))
     return Cluster(types, nodes, _warnings(types, nodes))
 
@@ -167,10 +183,15 @@ def _build(file: ClusterFile, source: str) -> Cluster:
 def _device_type(name: str, entry: TypeEntry, place: str) -> DeviceType:
     known = KNOWN_TYPES.get(name)
     memory = entry.memory if entry.memory is not None else known.memory_bytes if known else None
+    if memory is not None and memory <= 0:
+        raise InputError(f"{place}.memory: must be above zero", hint="leave it out if unknown")
+    field = place
     try:
+        check_name(name, "device type")
+        field = f"{place}.emulate"
         return DeviceType(name, memory, _profile(entry.emulate) if entry.emulate else None)
     except InputError as error:
-        raise InputError(f"{place}: {error.message}", hint=error.hint) from None
+        raise InputError(f"{field}: {error.message}", hint=error.hint) from None
 
 
 def _profile(entry: EmulationEntry) -> DeviceProfile:
@@ -187,7 +208,7 @@ def _nodes(file: ClusterFile, source: str) -> Iterator[Node]:
         for name in names:
             if name in taken:
                 raise InputError(
-                    f"{source}: nodes[{position}].name: {name!r} stands twice",
+                    f"{source}: nodes[{position}].name: {quoted(name)} stands twice",
                     hint="give every node a name of its own",
                 )
             taken.add(name)
@@ -195,13 +216,15 @@ def _nodes(file: ClusterFile, source: str) -> Iterator[Node]:
     for position, (entry, names) in enumerate(zip(file.nodes, named, strict=True)):
         if entry.name is None:
             names = [next(unused) for _ in range(entry.count or 1)]
+        place = f"{source}: nodes[{position}]"
+        if entry.link is not None and entry.link <= 0:
+            raise InputError(f"{place}.link: must be above zero", hint="leave it out if unknown")
         for name in names:
             try:
                 check_name(name, "node")
-                yield Node(name, entry.devices, entry.link)
             except InputError as error:
-                place = f"{source}: nodes[{position}]"
-                raise InputError(f"{place}: {error.message}", hint=error.hint) from None
+                raise InputError(f"{place}.name: {error.message}", hint=error.hint) from None
+            yield Node(name, entry.devices, entry.link)
 
 
 def _names(entry: NodeEntry) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from staves.documents import suggestion
-from staves.errors import InputError
+from staves.errors import InputError, quoted
 from staves.hardware._types import DeviceType
 
 LOCAL_CPU = "local-cpu"
@@ -82,5 +82,5 @@ def known_type(name: str) -> DeviceType:
         InputError: there is none; the hint names the nearest.
     """
     if name not in KNOWN_TYPES:
-        raise InputError(f"unknown device type {name!r}", hint=suggestion(name, KNOWN_TYPES))
+        raise InputError(f"unknown device type {quoted(name)}", hint=suggestion(name, KNOWN_TYPES))
     return KNOWN_TYPES[name]

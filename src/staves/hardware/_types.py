@@ -8,11 +8,15 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from staves.errors import InputError
+from staves.documents import LONGEST_SECONDS
+from staves.errors import InputError, quoted
 
 MISSES_ALLOWED = 0.02
 """The share of an emulated device's steps that may miss a declared deadline: real work that is late
 cannot be paced, and a figure with more misses is void."""
+
+LARGEST_BATCH = 2**53
+"""Whole numbers are exact in floats up to here."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -25,7 +29,7 @@ def check_name(name: str, what: str) -> None:
     """
     if not _NAME.fullmatch(name):
         raise InputError(
-            f"{what} {name!r} is not a name",
+            f"{what} {quoted(name)} is not a name",
             hint="use letters, digits, '.', '_' and '-', and start with a letter or digit",
         )
 
@@ -35,7 +39,7 @@ class Pace:
     """How long one pass takes: max(floor, fixed + per_sample x batch), all in seconds.
 
     Raises:
-        InputError: a time is negative or not finite.
+        InputError: a time is negative, not finite or longer than LONGEST_SECONDS.
     """
 
     fixed: float
@@ -47,6 +51,8 @@ class Pace:
             value = getattr(self, name)
             if not (math.isfinite(value) and value >= 0):
                 raise InputError(f"{name} {value!r} must be finite and not negative")
+            if value > LONGEST_SECONDS:
+                raise InputError(f"{name} {value!r} is longer than {LONGEST_SECONDS:g} seconds")
 
     def seconds(self, batch: float) -> float:
         """Return the seconds that a pass over `batch` samples takes."""
@@ -77,6 +83,8 @@ class DeviceProfile:
                 f"max_batch {self.max_batch} must be at least 1 and at least min_batch"
                 f" ({self.min_batch})"
             )
+        if max(self.min_batch, self.max_batch or 0) > LARGEST_BATCH:
+            raise InputError("min_batch and max_batch must be at most 2^53", hint="lower them")
         if self.seconds(1) == 0:
             raise InputError(
                 "all times are zero", hint="give forward or backward a fixed or per_sample time"

@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
-from staves.documents import Document, parse, read_text
+from staves.documents import LONGEST_SECONDS, Document, parse, read_text
 from staves.errors import InputError
 from staves.steptime._model import Communication, Device, Line, StepTimeModel
 
-_Seconds = Annotated[float, Field(ge=0)]
+_Seconds = Annotated[float, Field(ge=0, le=LONGEST_SECONDS)]
 _Samples = Annotated[int, Field(ge=0, le=2**53)]
 
 
@@ -77,7 +77,7 @@ def read_model(path: Path | str) -> StepTimeModel:
 
     Raises:
         InputError: the file is absent, unreadable, malformed or describes no model: unknown keys,
-            negative or non-finite numbers, no device, two of one name, bad buckets.
+            negative, non-finite or huge numbers, no device, two of one name, bad buckets.
     """
     return parse_model(read_text(path), source=str(path))
 

@@ -113,7 +113,8 @@ class WaterFilling:
             step = np.where(over, step * 2, step)
         step[:] = 1
         while True:  # high does not fit, or is above the cap
-            under = (high <= cap) & (self.lines.formula(np.minimum(high, cap), index) <= level)
+            fits = self.lines.formula(np.minimum(high, cap), index) <= level
+            under = (high <= cap) & (low < cap) & fits  # at 2^53, cap + 1 is no more than cap
             if not under.any():
                 break
             low = np.where(under, high, low)

@@ -29,27 +29,27 @@ def greedy_split(lines: Lines, batch: int, minimums: Array, caps: Array) -> tupl
         local batches (n,), and the greatest t_i(b_i) of the samples beyond the minimums in seconds
         (-inf if there are none). Samples of one and the same time are dealt evenly.
     """
-    spare = batch - int(minimums.sum())
+    spare = batch - _total(minimums)
     if spare == 0:
         return minimums.astype(np.int64), -np.inf
     filling = WaterFilling(lines, minimums, np.minimum(caps, minimums + spare))
     low, below, high, within = _bracket(filling, batch)
-    while within.sum() - below.sum() > 4 * len(lines) and np.nextafter(low, high) < high:
+    while _total(within) - _total(below) > 4 * len(lines) and np.nextafter(low, high) < high:
         middle = low + (high - low) / 2
         middle = middle if low < middle < high else float(np.nextafter(low, high))
         held = filling.capacities(middle)
-        if held.sum() >= batch:
+        if _total(held) >= batch:
             high, within = middle, held
         else:
             low, below = middle, held
-    missing = batch - int(below.sum())
+    missing = batch - _total(below)
     if np.nextafter(low, high) >= high:  # every candidate takes exactly `high`
         return _deal(below, within - below, missing), high
     devices, times = _times_between(lines, below, within)
     last = float(np.partition(times, missing - 1)[missing - 1])
     base = below + np.bincount(devices[times < last], minlength=len(lines))
     ties = np.bincount(devices[times == last], minlength=len(lines)).astype(np.float64)
-    return _deal(base, ties, batch - int(base.sum())), last
+    return _deal(base, ties, batch - _total(base)), last
 
 
 def next_times(
@@ -60,13 +60,13 @@ def next_times(
     Arguments as for `greedy_split`; shape (highest - lowest + 1,), seconds, ascending; -inf where
     the batch is the sum of the minimums.
     """
-    spare = highest - int(minimums.sum())
+    spare = highest - _total(minimums)
     filling = WaterFilling(lines, minimums, np.minimum(caps, minimums + spare))
     result = np.empty(highest - lowest + 1)
     _, first = greedy_split(lines, lowest, minimums, caps)
     _, last = greedy_split(lines, highest, minimums, caps)
     start = minimums if first == -np.inf else filling.capacities(first)
-    done = min(int(start.sum()) - lowest + 1, len(result))
+    done = min(_total(start) - lowest + 1, len(result))
     result[:done] = first
     result[done:] = last
     if last > first:
@@ -76,19 +76,25 @@ def next_times(
     return result
 
 
+def _total(counts: Array) -> int:
+    """Return the sum of whole numbers, exactly: floats skip some of them beyond 2^53."""
+    total = float(counts.sum())
+    return int(total) if total < 2**53 else sum(map(int, counts.tolist()))
+
+
 def even_batches(batch: int, minimums: Array, caps: Array) -> Integers:
     """Return `batch` dealt evenly: as equal as minimums and caps allow, shape (n,), exactly."""
     low, high = 0, batch  # the greatest share for which the clipped shares fit into the batch
     caps = np.minimum(caps, batch)
     while low < high:
         middle = (low + high + 1) // 2
-        if np.clip(middle, minimums, caps).sum() <= batch:
+        if _total(np.clip(middle, minimums, caps)) <= batch:
             low = middle
         else:
             high = middle - 1
     shares = np.clip(low, minimums, caps)
     more = np.flatnonzero(np.clip(low + 1, minimums, caps) > shares)
-    shares[more[: batch - int(shares.sum())]] += 1
+    shares[more[: batch - _total(shares)]] += 1
     whole: Integers = shares.astype(np.int64)
     return whole
 
@@ -104,13 +110,13 @@ def _bracket(filling: WaterFilling, batch: int) -> tuple[float, Array, float, Ar
     """
     level, jumps = filling.level(batch)
     held = filling.capacities(level)
-    if held.sum() < batch:
+    if _total(held) < batch:
         low, below = level, held
         total = min(batch + len(held), float(filling.caps.sum()))
         high, _ = filling.level(total)
         within = filling.capacities(high)
         step = float(np.spacing(high))
-        while within.sum() < batch:  # rounding only
+        while _total(within) < batch:  # rounding only
             high, step = high + step, step * 2
             within = filling.capacities(high)
         return low, below, high, within
@@ -120,7 +126,7 @@ def _bracket(filling: WaterFilling, batch: int) -> tuple[float, Array, float, Ar
     while True:
         low, step = low - step, max(step * 2, float(np.spacing(level)))
         below = filling.capacities(low)
-        if below.sum() < batch:
+        if _total(below) < batch:
             return low, below, high, within
 
 

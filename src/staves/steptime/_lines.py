@@ -110,13 +110,13 @@ class Lines:
 
         Flat pieces give their right end, and inf where the time never rises.
         """
-        lines: Array = (level - self._anchors) * self._inverse_slopes
+        lines = self._inverses(level)
         least: Array = lines.min(axis=0, initial=np.inf)
         return least
 
     def inverse_and_slope(self, level: float) -> tuple[Array, Array]:
         """Return `inverse` and its derivative in samples a second, both (n,)."""
-        lines: Array = (level - self._anchors) * self._inverse_slopes
+        lines = self._inverses(level)
         if not len(lines):
             return np.full(len(self), np.inf), np.zeros(len(self))
         if len(lines) == 1:
@@ -124,6 +124,12 @@ class Lines:
         active = lines.argmin(axis=0)[None]
         inverse: Array = np.take_along_axis(lines, active, axis=0)[0]
         return inverse, np.take_along_axis(self._inverse_slopes, active, axis=0)[0]
+
+    def _inverses(self, level: float) -> Array:
+        """Return how many samples each line holds within `level`, (L, n)."""
+        with np.errstate(over="ignore"):  # a line that hardly rises holds any number: inf
+            lines: Array = (level - self._anchors) * self._inverse_slopes
+        return lines
 
 
 def _invertible(

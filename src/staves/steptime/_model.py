@@ -17,10 +17,13 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from staves.errors import InputError
+from staves.documents import LONGEST_SECONDS
+from staves.errors import InputError, quoted
 from staves.steptime._lines import Lines
 
 Bottleneck = Literal["compute", "communication"]
+
+LARGEST_BATCH = 2**53  # whole numbers are exact in floats up to here
 
 _TIE = 1e-12  # two lines this near (relative) are equal: their difference is rounding
 
@@ -35,7 +38,7 @@ class Line:
         floor: seconds below which the phase never falls (launch-bound small batches).
 
     Raises:
-        InputError: a number is negative or not finite.
+        InputError: a number is negative, not finite or above LONGEST_SECONDS.
     """
 
     fixed: float
@@ -69,7 +72,8 @@ class Device:
         idle: seconds a step costs it when it holds no sample, instead of both lines at 0.
 
     Raises:
-        InputError: a bound is negative, min_batch > max_batch, or `idle` is negative or not finite.
+        InputError: a bound is negative or above 2^53, min_batch > max_batch, or `idle` is negative,
+            not finite or longer than LONGEST_SECONDS.
     """
 
     name: str
@@ -82,12 +86,16 @@ class Device:
 
     def __post_init__(self) -> None:
         if self.min_batch < 0:
-            raise InputError(f"min_batch must not be negative, but is {self.min_batch}")
+            raise InputError(
+                f"min_batch must not be negative, but is {self.min_batch}", hint="raise it"
+            )
         if self.max_batch is not None and self.max_batch < self.min_batch:
             raise InputError(
                 f"min_batch {self.min_batch} is above max_batch {self.max_batch}",
                 hint="lower one or raise the other",
             )
+        if max(self.min_batch, self.max_batch or 0) > LARGEST_BATCH:
+            raise InputError("min_batch and max_batch must be at most 2^53", hint="lower them")
         if self.idle is not None:
             _require_duration("idle", self.idle)
 
@@ -103,7 +111,7 @@ class Communication:
 
     Raises:
         InputError: no bucket, unlike lengths, `ready` unsorted or not ending in 1, or `seconds`
-            negative or not finite.
+            negative, not finite or above LONGEST_SECONDS.
     """
 
     ready: tuple[float, ...]
@@ -117,10 +125,17 @@ class Communication:
                 f"ready has {len(self.ready)} buckets, but seconds has {len(self.seconds)}",
                 hint="give each bucket one of both",
             )
-        if any(not 0 <= share <= 1 for share in self.ready):
-            raise InputError("ready holds a share outside of 0 to 1")
-        if any(a > b for a, b in zip(self.ready, self.ready[1:], strict=False)):
-            raise InputError("ready is not sorted", hint="buckets stand in the order of reduction")
+        for j, share in enumerate(self.ready):
+            if not 0 <= share <= 1:
+                raise InputError(
+                    f"ready[{j}] must be from 0 to 1, but is {share}",
+                    hint="it is a share of the backward pass",
+                )
+            if share < self.ready[max(j - 1, 0)]:
+                raise InputError(
+                    f"ready is not sorted: ready[{j}] is below the one before it",
+                    hint="buckets stand in the order of reduction",
+                )
         if self.ready[-1] != 1:
             raise InputError(
                 f"ready ends in {self.ready[-1]}, not in 1",
@@ -150,7 +165,9 @@ class StepTimeModel:
             raise InputError("devices is empty", hint="give one device at least")
         twice = [n for n, times in Counter(d.name for d in self.devices).items() if times > 1]
         if twice:
-            raise InputError(f"two devices are named {twice[0]!r}", hint="give each its own name")
+            raise InputError(
+                f"two devices are named {quoted(twice[0])}", hint="give each its own name"
+            )
 
     @cached_property
     def lines(self) -> Lines:
@@ -190,6 +207,7 @@ class StepTimeModel:
         """
         seconds = self.device_seconds(local_batches)
         step = self.step_seconds(local_batches, left_out)
+        seconds[list(left_out)] = 0.0  # they may take any time, and wait all of it
         share = 1 - seconds / step if step > 0 else np.zeros_like(seconds)
         share[list(left_out)] = 1.0
         return share
@@ -208,4 +226,11 @@ class StepTimeModel:
 
 def _require_duration(name: str, value: float) -> None:
     if not (value >= 0 and math.isfinite(value)):
-        raise InputError(f"{name} must be finite and not negative, but is {value}")
+        raise InputError(
+            f"{name} must be finite and not negative, but is {value}", hint="give it in seconds"
+        )
+    if value > LONGEST_SECONDS:
+        raise InputError(
+            f"{name} is {value:g} seconds, and must be at most {LONGEST_SECONDS:g}",
+            hint="give it in seconds",
+        )

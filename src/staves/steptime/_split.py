@@ -8,14 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from staves.errors import InputError
+from staves.errors import InputError, quoted
 from staves.steptime._filling import WaterFilling
 from staves.steptime._integer import Integers, even_batches, greedy_split
 from staves.steptime._leave_out import subset_split
 from staves.steptime._lines import Array, Lines
-from staves.steptime._model import StepTimeModel
-
-LARGEST_BATCH = 2**53  # whole numbers are exact in floats up to here
+from staves.steptime._model import LARGEST_BATCH, StepTimeModel
 
 
 @dataclass(frozen=True)
@@ -150,7 +148,8 @@ def _fractional(filling: WaterFilling, batch: float) -> Array:
     if jumps:  # devices that switch on here share what is missing, each within its flat piece
         room = filling.batches(level) - local
         missing = batch - float(local.sum())
-        return local + room * min(1.0, missing / float(room.sum()))
+        together = float(room.sum())
+        return local + room * min(1.0, missing / together) if together > 0 else local
     free = (local > minimums) & (local < filling.caps)
     share = np.where(free, local, 0.0)
     if share.any():  # rounding only
@@ -161,9 +160,11 @@ def _fractional(filling: WaterFilling, batch: float) -> Array:
 def check_whole(batch: int) -> None:
     """Refuse what is not a positive whole number that floats hold exactly."""
     if isinstance(batch, bool) or not isinstance(batch, (int, np.integer)):
-        raise InputError(f"batch {batch!r} is not a whole number")
+        raise InputError(f"batch {quoted(batch)} is not a whole number")
     if not 1 <= batch <= LARGEST_BATCH:
-        raise InputError(f"batch must be from 1 to 2^53, but is {batch}")
+        raise InputError(
+            f"batch must be from 1 to 2^53, but is {quoted(batch)}", hint="choose another batch"
+        )
 
 
 def check_batch(lines: Lines, batch: float) -> None:

@@ -75,6 +75,14 @@ class Sweep:
         """The greatest batch that may have a split, or inf."""
         return float(self._lines.caps.sum())
 
+    @property
+    def monotone_from(self) -> int:
+        """The batch from which on the lower bound of T never falls.
+
+        Below, a batch leaves devices without a sample, whose rest may take longer (`idle`).
+        """
+        return max(self.lowest, int(self._minimums.sum()) + len(self._costly))
+
     def step_seconds(
         self, lowest: int, highest: int
     ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:

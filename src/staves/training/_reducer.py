@@ -66,12 +66,16 @@ class WeightedReducer:
         future: Future[torch.Tensor] = Future(devices=self._devices)
         self._pending.append(future)
 
+        # Holds neither the reducer nor its group: a thread of the group runs it and lets it go, and
+        # must never be the one to destroy the group, which waits for that very thread.
+        timer, fail = self._timer, self._fail
+
         def complete(reduced: Future[Any]) -> None:
-            self._timer.bucket_done(place)
+            timer.bucket_done(place)
             try:
                 reduced.value()
             except Exception as error:
-                self._fail(future, error)
+                fail(future, error)
             else:
                 if not future.done():
                     future.set_result(buffer)
