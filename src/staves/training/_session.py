@@ -72,7 +72,6 @@ class Session:
         self._teller = Teller(channel)
         self.ddp_options: dict[str, Any] = {}
         self.checkpoints: Checkpoints | None = None
-        self.checkpoint_every = 300.0
         self.loader: Loader | None = None
         self.planner: Planner | None = None
         self.in_epoch = self.leaving = False
@@ -92,7 +91,6 @@ class Session:
         self._plan_since = 0
         self._next_plan = 0
         self._last_step_end: float | None = None
-        self._last_save = time.monotonic()
         crew.on_abandon = self._abandon
         if not isinstance(split, str) and not callable(split):
             known = environment.member is None  # else the supervisor says who trains together
@@ -491,13 +489,10 @@ class Session:
 
     def _save_if_due(self) -> None:
         checkpoints = self.checkpoints
-        if checkpoints is None or self.rank != 0 or checkpoints.writing:
-            return
-        if time.monotonic() - self._last_save >= self.checkpoint_every and self.committed_steps:
+        if checkpoints is not None and self.rank == 0 and checkpoints.due and self.committed_steps:
             self._save(wait=False)
 
     def _save(self, *, wait: bool) -> None:
         assert self.checkpoints is not None
-        self._last_save = time.monotonic()
         self.checkpoints.save(self._capture(), step=self.committed_steps, wait=wait)
         self.timer.pause()
