@@ -16,6 +16,7 @@ import json
 import os
 import shutil
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -32,13 +33,24 @@ class Checkpoints:
 
     Args:
         folder: theirs alone.
+        every: seconds from one to the next.
         keep: how many of the newest good ones stay.
         token: of this run and attempt; whoever claimed the folder last may write (rule 12).
         say: tells people something.
     """
 
-    def __init__(self, folder: Path, *, keep: int, token: str, say: Callable[[str], None]) -> None:
-        self.folder, self._keep, self._token, self._say = folder, keep, token, say
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        every: float,
+        keep: int,
+        token: str,
+        say: Callable[[str], None],
+    ) -> None:
+        self.folder, self._every, self._keep = folder, every, keep
+        self._token, self._say = token, say
+        self._last = time.monotonic()
         self._writer: threading.Thread | None = None
 
     def claim(self) -> None:
@@ -72,9 +84,10 @@ class Checkpoints:
         return None
 
     @property
-    def writing(self) -> bool:
-        """Whether a checkpoint is being written."""
-        return self._writer is not None and self._writer.is_alive()
+    def due(self) -> bool:
+        """Whether it is time for the next one, and none is being written."""
+        writing = self._writer is not None and self._writer.is_alive()
+        return not writing and time.monotonic() - self._last >= self._every
 
     def save(self, state: dict[str, Any], *, step: int, wait: bool = False) -> None:
         """Copy the state now, and write it in the background (rule 15).
@@ -85,6 +98,7 @@ class Checkpoints:
             TrainingError: a registered object's state holds something else than plain values.
         """
         self.join()
+        self._last = time.monotonic()
         copy = _plain(state, "state")
         writer = threading.Thread(
             target=self._write, args=(copy, step), name="staves-checkpoint", daemon=True

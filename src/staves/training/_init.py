@@ -88,11 +88,9 @@ def init(
     folder = environment.checkpoint or checkpoint
     if folder is not None:
         every = environment.checkpoint_every or checkpoint_every
-        session.checkpoint_every = (
-            float(every) if isinstance(every, (int, float)) else duration(every)
-        )
         session.checkpoints = Checkpoints(
             Path(folder),
+            every=float(every) if isinstance(every, (int, float)) else duration(every),
             keep=checkpoint_keep,
             token=f"{os.environ.get('STAVES_RUN') or os.getpid()}#{environment.attempt}",
             say=channel.say,
