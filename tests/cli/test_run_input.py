@@ -52,7 +52,7 @@ def refused(capsys: pytest.CaptureFixture[str], arguments: Sequence[str]) -> str
         (["--min", "3", "script.py"], "--min: 3 devices are wanted, there are 2"),
         (["--min", "0", "script.py"], "--min: 0 is not a positive number"),
         (["--min", "two", "script.py"], "Invalid value for '--min'"),
-        (["--max", "0", "script.py"], "--min: 1 is above --max 0"),
+        (["--max", "0", "script.py"], "--max: 0 is not a positive number"),
         (["--batch", "0", "script.py"], "--batch: 0 is not a positive number"),
         (["--split", "most", "script.py"], "--split: 'most' is no split"),
         (["--split", "1,,2", "script.py"], "--split: '1,,2' is no split"),

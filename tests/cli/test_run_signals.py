@@ -18,9 +18,9 @@ TREE = """
 import os, signal, subprocess, sys
 pause = "import signal; signal.pause()"
 child = subprocess.Popen([sys.executable, "-c", pause])
+print("waiting", flush=True)
 with open(sys.argv[1], "a") as file:
     file.write(f"{os.getpid()} {child.pid}\\n")
-print("waiting", flush=True)
 signal.pause()
 """
 
@@ -58,7 +58,7 @@ def end_with(number: int, tmp_path: Path, roll: Roll, text: str) -> tuple[int, s
 )
 def test_asked_to_end(number: int, status: int, tmp_path: Path, roll: Roll) -> None:
     returned, stdout, stderr, pids = end_with(number, tmp_path, roll, TREE)
-    assert returned == status
+    assert returned == status, stderr
     assert stdout == ""
     assert "Traceback" not in stderr
     assert "waiting" in stderr

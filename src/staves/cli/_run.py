@@ -13,9 +13,19 @@ import typer
 from staves.cli._output import messages, print_json
 from staves.cli._run_view import RunView
 from staves.documents import duration
-from staves.engines.local import EpochLosses, Outcome, RunFolder, Supervisor, staves_home
+from staves.engines.local import (
+    EpochLosses,
+    Outcome,
+    RunFolder,
+    Supervisor,
+    local_ranks,
+    staves_home,
+)
 from staves.errors import InputError, StavesError
 from staves.hardware import MISSES_ALLOWED, Cluster, Device, read_cluster, this_machine
+
+MOST_WORKERS = 512
+"""More processes than this on one machine are a mistake in the file."""
 
 SETTINGS = {"allow_extra_args": True, "ignore_unknown_options": True}
 """Options that staves does not know go to the script."""
@@ -69,6 +79,7 @@ def run(
         raise InputError(f"--grace: {grace} is not a number of seconds")
     for warning in cluster.warnings:
         messages.print(f"staves: warning: {warning}", markup=False)
+    local_ranks(chosen)  # refuses devices that this machine does not have
     folder = RunFolder.create(staves_home(), path.stem)
     view = RunView(chosen, json_wanted=as_json)
     with view:
@@ -123,6 +134,8 @@ def _cluster(devices: Path | None) -> Cluster:
 def _choose(devices: tuple[Device, ...], minimum: int, maximum: int | None) -> list[Device]:
     if minimum < 1:
         raise InputError(f"--min: {minimum} is not a positive number of devices")
+    if maximum is not None and maximum < 1:
+        raise InputError(f"--max: {maximum} is not a positive number of devices")
     if maximum is not None and maximum < minimum:
         raise InputError(f"--min: {minimum} is above --max {maximum}", hint="swap them, perhaps")
     if len(devices) < minimum:
@@ -130,7 +143,13 @@ def _choose(devices: tuple[Device, ...], minimum: int, maximum: int | None) -> l
             f"--min: {minimum} devices are wanted, there are {len(devices)}",
             hint="name more in --devices, or lower --min",
         )
-    return list(devices[:maximum])
+    chosen = list(devices[:maximum])
+    if len(chosen) > MOST_WORKERS:
+        raise InputError(
+            f"{len(chosen)} devices are too many workers for one machine",
+            hint=f"use at most {MOST_WORKERS}: --max {MOST_WORKERS}",
+        )
+    return chosen
 
 
 def _script(script: str) -> Path:

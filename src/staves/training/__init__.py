@@ -5,9 +5,11 @@ each rank's samples, learns the devices' speeds, and splits each batch optimally
 """
 
 from staves.training._batch import Adaptive
+from staves.training._channel import Channel
 from staves.training._init import init
 from staves.training._pacing import Pacer
 from staves.training._planner import Plan
+from staves.training._refusal import report_input_errors
 from staves.training._run import Run
 from staves.training._sampler import Cut, GlobalCursor, apportion, permutation
 from staves.training._session import Split
@@ -24,3 +26,7 @@ __all__ = [
     "init",
     "permutation",
 ]
+
+# Under a supervisor an input error is one line from here on, also one of a bare
+# `staves.Adaptive(...)`.
+report_input_errors(Channel.inherited())

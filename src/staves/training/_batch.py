@@ -32,8 +32,8 @@ class Adaptive:
                 )
 
 
-def positive_integer(name: str, value: object) -> int:
+def positive_integer(name: str, value: object, hint: str = "count samples") -> int:
     """Return `value` if it is an integer above 0; raise InputError naming `name` otherwise."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InputError(f"{name}: {value!r} is not a positive integer", hint="count samples")
+        raise InputError(f"{name}: {value!r} is not a positive integer", hint=hint)
     return value

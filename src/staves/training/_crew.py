@@ -217,7 +217,7 @@ class SupervisedCrew:
             receivers=tuple(ranks[member] for member in commit.receivers),
             fresh=commit.source is None,
             after_loss=commit.switch is None,
-            store=self._store(commit.store),
+            store=self._store(commit.store) if len(commit.members) > 1 else None,
         )
 
     def _store(self, number: int) -> TCPStore:

@@ -56,9 +56,11 @@ def init(
     report_input_errors(channel)
     if isinstance(seed, bool) or not isinstance(seed, int):
         raise InputError(f"init(seed): {seed!r} is not an integer")
+    if not 0 <= seed < 2**63:
+        raise InputError(f"init(seed): {seed} is outside of 0 to 2^63 - 1")
     if max_local_batch is not None:
         positive_integer("init(max_local_batch)", max_local_batch)
-    positive_integer("init(checkpoint_keep)", checkpoint_keep)
+    positive_integer("init(checkpoint_keep)", checkpoint_keep, hint="count checkpoints")
     environment = Environment.read()
     adaptive = isinstance(batch_size, Adaptive)
     asked = batch_size.reference if isinstance(batch_size, Adaptive) else batch_size
@@ -120,8 +122,16 @@ def _end() -> None:
 def _split(split: Split, environment: Environment) -> Split:
     """Return the split that holds: the launcher's before the script's."""
     wanted = environment.split or split
+    if callable(wanted):
+        return wanted
     if not isinstance(wanted, str):
-        return wanted if callable(wanted) else list(wanted)
+        try:
+            return list(wanted)
+        except TypeError:
+            raise InputError(
+                f"init(split): {wanted!r} is no split",
+                hint='"auto", "even", samples by rank, or a function from the step to those',
+            ) from None
     if wanted == "even":
         return "even"
     if wanted == "auto":

@@ -154,6 +154,17 @@ class Planner:
             self.knowledge = self.knowledge.learn(model, self.devices)
         return changed
 
+    def wanted(self, split: object, step: int) -> Plan:
+        """Return the plan of a step whose split the user gives.
+
+        Raises:
+            InputError: it is no split of this batch over these devices.
+        """
+        if not isinstance(split, Sequence):
+            raise InputError(f"split: the function gives {split!r} for step {step}, not a list")
+        check_split(split, self.batch, len(self.devices))
+        return Plan(self.plan.number, "fixed", tuple(split), self.micro_steps_of(split))
+
     def micro_steps_of(self, split: Sequence[int]) -> int:
         """Return the micro-steps that a split needs so that no device holds more than its cap."""
         pairs = zip(split, self.caps, strict=True)

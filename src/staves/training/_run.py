@@ -168,7 +168,7 @@ class Run:
         A rank that joins or resumes starts at the epoch under way. A second loop goes on behind the
         first; ranks come and go in the first one only.
         """
-        positive_integer("run.epochs", count)
+        positive_integer("run.epochs", count, hint="count passes over the data")
         session, start = self._session, self._passes
         session.in_epoch = True
         completed = False

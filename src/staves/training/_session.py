@@ -137,10 +137,8 @@ class Session:
         plan = self.plan
         if not callable(self.split):
             return plan
-        split = tuple(int(b) for b in self.split(step))
-        check_split(split, plan.batch, self.world_size)
         assert self.planner is not None
-        return Plan(plan.number, "fixed", split, self.planner.micro_steps_of(split))
+        return self.planner.wanted(self.split(step), step)
 
     def before_batch(self) -> None:
         """Commit the step that is done; change, decide and save what is due; start the clock."""

@@ -7,6 +7,7 @@ whether they may act.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 
@@ -235,6 +236,11 @@ class Stepper:
             return ticket.samples / ticket.local_batch if ticket.samples else 1.0
         if self._weight_unit is None:
             self._weight_unit = float(ticket.cut.batch)
+        if not (math.isfinite(weight) and weight >= 0):
+            raise TrainingError(
+                f"run.backward(weight): {weight} is not a finite number of 0 or more",
+                hint="count tokens, or whatever the loss is a mean over",
+            )
         weight = float(weight) if ticket.samples > 0 else 0.0
         self._local_weight += weight
         if ticket.last:

@@ -8,6 +8,7 @@ HOME/runs/NAME/attempt-N/rank-R.log
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -42,9 +43,13 @@ class RunFolder:
         try:
             path.mkdir(parents=True, exist_ok=True)
             probe = path / ".writable"
-            probe.write_bytes(b"x" * 4096)
-            probe.unlink()
+            try:
+                probe.write_bytes(b"x" * 4096)
+            finally:
+                probe.unlink(missing_ok=True)
         except OSError as error:
+            with contextlib.suppress(OSError):
+                path.rmdir()  # nothing half-made stays
             raise StavesError(
                 f"{path}: {error.strerror or error}",
                 hint="set STAVES_HOME to a folder with space that you may write",

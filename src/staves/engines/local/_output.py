@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 
 from staves.engines.local._logs import LogFolder
 
+_HELD_FOR = 0.5  # seconds; a rank that fails ends sooner
 _TRACEBACK = b"Traceback (most recent call last):"
 
 
@@ -30,7 +32,7 @@ class OutputRelay:
     ) -> None:
         self.logs = logs
         self._on_output, self._on_warning = on_output, on_warning
-        self._held: dict[int, bytes] = {}
+        self._held: dict[int, tuple[float, bytes]] = {}
 
     def take(
         self, member: int, name: str, descriptor: int, *, is_stderr: bool, shown: bool
@@ -50,15 +52,26 @@ class OutputRelay:
         if warning is not None:
             self._on_warning(warning)
         if is_stderr and (member in self._held or _TRACEBACK in data):
-            start = 0 if member in self._held else data.index(_TRACEBACK)
-            self._held[member] = self._held.get(member, b"") + data[start:]
+            since, held = self._held.get(member, (time.monotonic(), b""))
+            start = 0 if held else data.index(_TRACEBACK)
+            self._held[member] = since, held + data[start:]
             data = data[:start]
         if data and shown:
             self._on_output(is_stderr, data)
         return True
 
+    @property
+    def holding(self) -> bool:
+        """Whether something is held back."""
+        return bool(self._held)
+
     def release(self, member: int, *, shown: bool) -> None:
-        """The member has ended well: what was held back only looked like a failure."""
-        held = self._held.pop(member, b"")
+        """What was held back of this member only looked like a failure."""
+        _, held = self._held.pop(member, (0.0, b""))
         if held and shown:
             self._on_output(True, held)
+
+    def outlived(self) -> list[int]:
+        """Return the members that still run a while after a traceback: it ended nothing."""
+        before = time.monotonic() - _HELD_FOR
+        return [member for member, (since, _) in self._held.items() if since < before]

@@ -8,8 +8,10 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -26,6 +28,31 @@ def die_with_parent(parent: int) -> Callable[[], None]:
             os._exit(1)
 
     return prepare
+
+
+def adopt_orphans() -> set[int]:
+    """Become the parent of what workers leave behind; return the children there are now."""
+    _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    return _children()
+
+
+def end_orphans(before: set[int]) -> None:
+    """End what workers have started in sessions of their own and left behind."""
+    while orphans := _children() - before:
+        for pid in orphans:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        for pid in orphans:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, 0)
+
+
+def _children() -> set[int]:
+    children: set[int] = set()
+    for file in Path("/proc/self/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            children |= {int(pid) for pid in file.read_text().split()}
+    return children
 
 
 class ChildProcess:

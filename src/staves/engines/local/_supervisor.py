@@ -26,10 +26,11 @@ from staves.engines.local._history import History
 from staves.engines.local._logs import LogFolder
 from staves.engines.local._losses import EpochLosses
 from staves.engines.local._output import OutputRelay
+from staves.engines.local._process import adopt_orphans, end_orphans
 from staves.engines.local._store import StoreProcess
 from staves.engines.local._worker import Worker
 from staves.errors import InputError
-from staves.hardware import Device
+from staves.hardware import Device, visible_gpus
 from staves.membership import (
     Command,
     Commit,
@@ -125,6 +126,8 @@ class Supervisor:
         self._stores: list[StoreProcess] = []
         self._outcome: Outcome | None = None
         self._stopped_by: int | None = None
+        self._children_before: set[int] = set()
+        self._local_ranks = local_ranks(devices)
         self._ending = False
         self._hurry = False
         self._wake, self._waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -135,6 +138,7 @@ class Supervisor:
         SIGINT and SIGTERM end the run: the workers are asked, then made to end. Nothing that was
         started is left behind, whatever happens.
         """
+        self._children_before = adopt_orphans()
         with self._signals():
             try:
                 self._start()
@@ -170,14 +174,25 @@ class Supervisor:
             now = time.monotonic()
             deadline = self._coordinator.next_deadline()
             waits = [renewed + _RENEW - now, 1.0 if deadline is None else deadline - now]
-            for key, _ in self._selector.select(timeout=max(0.0, min(waits))):
-                key.data()
+            if self._output.holding:
+                waits.append(0.1)
+            self._serve(max(0.0, min(waits)))
             now = time.monotonic()
             if now - renewed >= _RENEW:
                 renewed = now
                 for worker in self._workers.values():
                     worker.tell("lease", seconds=_LEASE)
+            for member in self._output.outlived():
+                rank = self._rank(self._workers[member]) if member in self._workers else None
+                self._output.release(member, shown=rank == 0)
             self._do(self._coordinator.tick(now))
+
+    def _serve(self, timeout: float) -> None:
+        """Wait for events, and take them in."""
+        for key, _ in self._selector.select(timeout):
+            # An event before it may have ended what this one is about.
+            if self._selector.get_map().get(key.fd) is key:
+                key.data()
 
     def _watch_for(self, descriptor: int, call: Callable[[], object]) -> None:
         self._selector.register(descriptor, selectors.EVENT_READ, call)
@@ -232,6 +247,7 @@ class Supervisor:
             start.member,
             device,
             self._command,
+            local_rank=self._local_ranks[device.name],
             rank=slots.index(start.slot) if start.slot in slots else 0,
             world_size=max(1, len(slots)),
             environ=self._environ,
@@ -423,10 +439,10 @@ class Supervisor:
         until = time.monotonic() + GRACE_SECONDS
         self._hurry = False  # from here on a further Ctrl-C sets it
         while self._workers and time.monotonic() < until and not self._hurry:
-            for key, _ in self._selector.select(timeout=0.1):
-                key.data()  # their last words, and their ends
+            self._serve(0.1)  # their last words, and their ends
         for worker in self._workers.values():
             worker.close()
+        end_orphans(self._children_before)
         for store in self._stores:
             store.close()
         self._control.close()
@@ -450,6 +466,33 @@ class Supervisor:
         finally:
             for number, handler in previous.items():
                 signal.signal(number, handler)
+
+
+def local_ranks(devices: Sequence[Device]) -> dict[str, int]:
+    """Return each device's place on this machine: the torch ordinal of a GPU, else its rank.
+
+    Raises:
+        InputError: a type without `emulate` that this machine does not have so many of.
+    """
+    ranks = {}
+    here: dict[str, list[int]] | None = None
+    for rank, device in enumerate(devices):
+        name = device.type.name
+        ranks[device.name] = rank
+        if device.type.emulated or name == "local-cpu":
+            continue
+        if here is None:
+            here = {}
+            for ordinal, kind in enumerate(visible_gpus()):
+                here.setdefault(kind.name, []).append(ordinal)
+        if not here.get(name):
+            wanted = sum(d.type.name == name for d in devices)
+            raise InputError(
+                f"devices: {wanted} {name} are wanted, this machine has fewer",
+                hint=f"emulate them: types: {{{name}: {{emulate: ...}}}}, or use local-cpu",
+            )
+        ranks[device.name] = here[name].pop(0)
+    return ranks
 
 
 def _worker_environment(world_size: int) -> dict[str, str]:

@@ -21,7 +21,7 @@ class Worker:
         member: its number in the job.
         rank, world_size: of the generation it is expected to join first.
         device: what it computes on.
-        local_rank: the device's place among those of its kind on its node.
+        local_rank: the device's place on this machine.
         command: the user's command, without the interpreter.
         environ: the environment it extends.
     """
@@ -32,6 +32,7 @@ class Worker:
         device: Device,
         command: Sequence[str],
         *,
+        local_rank: int,
         rank: int,
         world_size: int,
         environ: Mapping[str, str],
@@ -51,7 +52,7 @@ class Worker:
         about = {"name": device.name, "type": device.type.name, **emulation}
         variables = {
             "RANK": str(rank),
-            "LOCAL_RANK": str(device.index if profile is None else rank),
+            "LOCAL_RANK": str(local_rank),
             "WORLD_SIZE": str(world_size),
             "STAVES_MEMBER": str(member),
             "STAVES_CHANNEL": str(theirs.fileno()),
@@ -92,7 +93,12 @@ class Worker:
             pass
         *lines, self._partial = self._partial.split(b"\n")
         for line in lines:
-            yield json.loads(line)
+            try:
+                message = json.loads(line)
+            except ValueError:  # something else of the script's wrote here
+                continue
+            if isinstance(message, dict) and "kind" in message:
+                yield message
 
     def tell(self, kind: str, /, **fields: Any) -> None:
         """Send the worker a message; what its line cannot take now goes with the next one."""
