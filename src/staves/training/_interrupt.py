@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+import torch.distributed as dist
+
 T = TypeVar("T")
 
 _SHORT, _LONG = 0.0002, 0.002  # seconds between two looks, at first and later
@@ -16,6 +18,14 @@ _SHORT, _LONG = 0.0002, 0.002  # seconds between two looks, at first and later
 class Interrupted(Exception):
     """The generation in force has lost a member: give up what is under way, at the next
     boundary."""
+
+
+def of_a_collective(error: Exception) -> bool:
+    """Whether an error comes from a collective, and not from the script's own computation."""
+    if isinstance(error, (Interrupted, dist.DistError)):
+        return True
+    text = str(error)
+    return any(word in text for word in ("gloo", "Connection closed by peer", "NCCL"))
 
 
 def poll(ready: Callable[[], bool], interrupted: Callable[[], bool]) -> None:

@@ -36,7 +36,7 @@ class PreparedModel(nn.Module):
         self,
         module: nn.Module,
         may_clear: Callable[[], bool] = lambda: True,
-        lose: Callable[[], bool] = lambda: False,
+        lose: Callable[[Exception], bool] = lambda error: False,
     ) -> None:
         super().__init__()
         self.module = module
@@ -81,9 +81,9 @@ class PreparedModel(nn.Module):
         if self._ddp is not None and self.training and torch.is_grad_enabled():
             try:
                 return self._ddp(*inputs, **options)
-            except RuntimeError:
+            except RuntimeError as error:
                 # Once in a generation the wrapper agrees on its buckets, which is a collective.
-                if not self._lose():
+                if not self._lose(error):
                     raise
         # An evaluation must start no collective: the other ranks may not be evaluating.
         return self.module(*inputs, **options)

@@ -42,6 +42,7 @@ class WeightedReducer:
         )
         self._ready_elements = 0
         self._pending: list[Future[torch.Tensor]] = []
+        self._failures: list[Exception] = []
 
     def begin(self) -> None:
         """A synchronising backward pass starts."""
@@ -68,13 +69,14 @@ class WeightedReducer:
 
         # Holds neither the reducer nor its group: a thread of the group runs it and lets it go, and
         # must never be the one to destroy the group, which waits for that very thread.
-        timer, fail = self._timer, self._fail
+        timer, fail, failures = self._timer, self._fail, self._failures
 
         def complete(reduced: Future[Any]) -> None:
             timer.bucket_done(place)
             try:
                 reduced.value()
             except Exception as error:
+                failures.append(error)
                 fail(future, error)
             else:
                 if not future.done():
@@ -82,6 +84,12 @@ class WeightedReducer:
 
         work.get_future().add_done_callback(complete)
         return future
+
+    @property
+    def failed(self) -> bool:
+        """Whether a collective has failed; the backward pass then raises an error of torch's
+        own."""
+        return bool(self._failures)
 
     def abandon(self, error: Exception) -> None:
         """Fail every bucket still under way, so that the backward pass raises at once."""

@@ -22,7 +22,7 @@ from staves.training._crew import Crew, Generation, Seat
 from staves.training._environment import Environment
 from staves.training._exchange import Exchange
 from staves.training._figures import Figures
-from staves.training._interrupt import Interrupted, poll
+from staves.training._interrupt import Interrupted, of_a_collective, poll
 from staves.training._knowledge import Knowledge
 from staves.training._loader import Loader, Ticket
 from staves.training._pacing import Pacer
@@ -399,10 +399,14 @@ class Session:
         if reducer is not None:
             reducer.abandon(RuntimeError("the generation has lost a member"))
 
-    def _lost(self) -> bool:
-        """Whether a failed collective means a broken generation; its notice may still be coming."""
-        if not self.channel.connected:
-            return False
+    def _lost(self, error: Exception) -> bool:
+        """Whether a failure means a broken generation; its notice may still be coming."""
+        if self.crew.interrupted():
+            return True
+        reducer = self.stepper.reducer
+        of_others = of_a_collective(error) or (reducer is not None and reducer.failed)
+        if not (self.channel.connected and of_others):
+            return False  # the script's own error
         until = time.monotonic() + _NOTICE_WITHIN
         try:
             poll(lambda: time.monotonic() > until, self.crew.interrupted)

@@ -36,7 +36,7 @@ class Stepper:
         pacer: of an emulated device; None for a real one.
         figures: where losses are counted.
         total: sums a number over all ranks, for batches weighted otherwise than by samples.
-        lost: whether a failure of a collective comes from a broken generation.
+        lost: whether a failure comes from a broken generation.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Stepper:
         pacer: Pacer | None,
         figures: Figures,
         total: Callable[[float], float],
-        lost: Callable[[], bool],
+        lost: Callable[[Exception], bool],
     ) -> None:
         self.timer, self.pacer, self.figures = timer, pacer, figures
         self.model: PreparedModel | None = None
@@ -112,15 +112,15 @@ class Stepper:
         try:
             if not self.void:
                 self._backward(ticket, loss, weight)
-        except (RuntimeError, Interrupted):
-            if not self._lost():
+        except (RuntimeError, Interrupted) as error:
+            if not self._lost(error):
                 raise
             self.void = True
         self._backward_done = True
 
-    def lose(self) -> bool:
-        """A collective in the forward pass has failed: void the step if a broken generation did."""
-        if self._lost():
+    def lose(self, error: Exception) -> bool:
+        """The forward pass has failed: void the step if a broken generation is the reason."""
+        if self._lost(error):
             self.void = True
         return self.void
 
