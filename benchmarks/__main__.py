@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 
-from benchmarks import overhead, paced, split
+from benchmarks import overhead, paced, rescale, split
 
 
 def main() -> None:
@@ -14,6 +14,7 @@ def main() -> None:
         ("split", split.measure),
         ("paced", paced.measure),
         ("overhead", overhead.measure),
+        ("rescale", rescale.measure),
     ):
         print(f"benchmarks: {name} ...", file=sys.stderr, flush=True)
         results[name] = measure()

@@ -129,12 +129,14 @@ def transfer(
     elif rank in receivers:
 
         def receive() -> None:
-            works = [_receive(t, source, everyone) for t in _bytes(tensors)]
-            for work in works:
+            nonlocal digest
+            works = [(_receive(t, source, everyone), t) for t in _bytes(tensors)]
+            digest = 1
+            for work, data in works:  # each is hashed while the next ones are under way
                 work.wait()
+                digest = _hash(data, digest)
 
         run_interruptibly(receive, interrupted)
-        digest = _digest(tensors)
     wanted = exchange.broadcast(digest, source)
     if rank not in receivers:
         return None
@@ -184,8 +186,12 @@ def _bytes(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
 def _digest(tensors: list[torch.Tensor]) -> int:
     digest = 1
     for data in _bytes(tensors):
-        digest = zlib.adler32(data.numpy().data, digest)
+        digest = _hash(data, digest)
     return digest
+
+
+def _hash(data: torch.Tensor, digest: int) -> int:
+    return zlib.adler32(data.numpy().data, digest)
 
 
 def _send(
