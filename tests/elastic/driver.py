@@ -16,11 +16,11 @@ import torch
 import yaml
 
 from staves.engines.local import RunFolder, ask
-from tests.training.launch import command, ended, environment, started
+from tests.training.launch import command, ended, started
 
 SCRIPT = Path(__file__).parent / "scripts" / "worker.py"
 _LOOK = 0.004  # seconds between two looks at a condition
-PATIENCE = 60.0
+PATIENCE = 120.0  # far beyond what a quiet machine needs
 
 
 def cluster(folder: Path, devices: int) -> Path:
@@ -75,7 +75,7 @@ class Job:
         part.write_text(str(steps))
         part.rename(self.folder / "allow")
 
-    def until(self, ready: Callable[[], bool], *, crawl: float = 0.08, what: str = "") -> None:
+    def until(self, ready: Callable[[], bool], *, crawl: float = 0.2, what: str = "") -> None:
         """Let steps come slowly until `ready`."""
         end, due = time.monotonic() + PATIENCE, 0.0
         while not ready():
@@ -110,6 +110,9 @@ class Job:
     def pid(self, member: int) -> int:
         return int((self.folder / "pids" / str(member)).read_text())
 
+    def alive(self, member: int) -> bool:
+        return not ended(self.pid(member))
+
     def kill(self, member: int) -> float:
         """Kill a member; return the seconds until the others train on without it."""
         os.kill(self.pid(member), signal.SIGKILL)
@@ -128,6 +131,29 @@ class Job:
         self.until(formed, crawl=0.02, what=f"a generation without {member}")
         return time.monotonic() - start
 
+    def kill_store(self) -> None:
+        """Kill the supervisor's rendezvous store."""
+        stores = [
+            pid
+            for pid in map(int, _children(self.process.pid))
+            if b"staves.training.store" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        ]
+        os.kill(stores[-1], signal.SIGKILL)
+
+    def kill_supervisor(self) -> None:
+        """Kill the supervisor; its workers must follow within seconds."""
+        workers = [self.pid(member) for member in self.members()]
+        self.process.kill()
+        self.process.wait(timeout=10)
+        for pid in workers:
+            assert ended(pid, timeout=10)
+
+    def stall(self, member: int) -> Path:
+        """Have a member wait in its loop, until the file is removed."""
+        path = self.folder / f"stall-{member}"
+        path.touch()
+        return path
+
     def scale(self, count: int) -> None:
         ask(self.run_folder(), scale=count)
 
@@ -144,6 +170,7 @@ class Job:
         for path in (self.folder / "pids").iterdir():
             assert ended(int(path.read_text()), timeout=5), f"member {path.name} lives on"
         figures: dict[str, Any] = json.loads(stdout)
+        figures["stderr"] = stderr
         return figures
 
     def prove(self) -> dict[str, Any]:
@@ -153,6 +180,10 @@ class Job:
         assert done.status == 0, proof["problems"]
         assert proof["exactly_once"] is True
         return proof
+
+
+def _children(pid: int) -> list[str]:
+    return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
 
 
 @contextlib.contextmanager
@@ -193,7 +224,7 @@ def result(folder: Path) -> dict[str, Any]:
 def largest_error(found: Any, wanted: Any) -> float:
     """Return the largest relative difference between two nested results of one shape."""
     if isinstance(wanted, torch.Tensor):
-        assert found.dtype == wanted.dtype and found.shape == wanted.shape
+        assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
         scale = max(float(wanted.abs().max()), 1e-12) if wanted.numel() else 1.0
         return float((found - wanted).abs().max()) / scale if wanted.numel() else 0.0
     if isinstance(wanted, dict):
@@ -204,9 +235,6 @@ def largest_error(found: Any, wanted: Any) -> float:
         pairs = zip(found, wanted, strict=True)
         return max((largest_error(f, w) for f, w in pairs), default=0.0)
     if isinstance(wanted, float):
-        return abs(found - wanted) / max(abs(wanted), 1e-12)
+        return float(abs(found - wanted)) / max(abs(wanted), 1e-12)
     assert found == wanted, (found, wanted)
     return 0.0
-
-
-__all__ = ["Job", "alone", "cluster", "environment", "job", "largest_error", "result"]

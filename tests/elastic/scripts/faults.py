@@ -16,8 +16,8 @@ import torch
 
 from staves.training import _session, _state
 from staves.training._crew import SupervisedCrew
-from staves.training._run import Run
 from staves.training._reducer import WeightedReducer
+from staves.training._run import Run
 
 
 def die() -> None:
@@ -76,7 +76,7 @@ def _patch(fault: Fault, kind: str, optimizer: torch.optim.Optimizer) -> None:
 
         optimizer.register_step_post_hook(half)
     elif kind == "source during the transfer":
-        _before(_state, "_send", lambda: True)
+        _before(_state, "_send", lambda: fault.now(kind))
     elif kind == "receiver during the transfer":
         _before(_state, "_receive", lambda: True)
     elif kind == "before hello":
@@ -111,7 +111,7 @@ def _after_answer() -> None:
             if kind == "prepared":
                 die()
 
-        self._channel.send = tell  # type: ignore[method-assign, assignment]
+        self._channel.send = tell  # type: ignore[method-assign]
         try:
             answer(self)
         finally:

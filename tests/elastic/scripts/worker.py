@@ -82,6 +82,7 @@ def data() -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def main() -> None:
+    torch.set_num_threads(1)  # many processes share few cores
     folder = Path(sys.argv[1])
     member = os.environ.get("STAVES_MEMBER", "alone")
     (folder / "pids").mkdir(exist_ok=True)
@@ -99,9 +100,7 @@ def main() -> None:
     average, curve = Average(module), Curve()
     fault = inject(folder, member, body, run)
     inputs, targets = data()
-    model, body_, head_, schedule_ = run.prepare(
-        module, body, head, schedule, bucket_cap_mb=0.001
-    )
+    model, body_, head_, schedule_ = run.prepare(module, body, head, schedule, bucket_cap_mb=0.001)
     batches = run.loader(TensorDataset(inputs, targets))
     run.register("average", average)
     run.register("curve", curve)
