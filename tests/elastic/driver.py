@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 import yaml
 
@@ -79,7 +80,9 @@ class Job:
         """Let steps come slowly until `ready`."""
         end, due = time.monotonic() + PATIENCE, 0.0
         while not ready():
-            assert self.process.poll() is None, f"it ended before: {what} {self.members()}"
+            if self.process.poll() is not None:
+                _, stderr = self.process.communicate()
+                pytest.fail(f"it ended before {what} {self.rows('generation')}: {stderr[-6000:]}")
             now = time.monotonic()
             assert now < end, f"waited for {what or ready} in vain: {self.members()}"
             if now >= due:
