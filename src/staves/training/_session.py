@@ -179,7 +179,9 @@ class Session:
 
     def join(self, fingerprint: str) -> None:
         """Join the job's generation: the first, or the one in force when this rank came."""
-        self._change(self.crew.first(self._seat, fingerprint))
+        generation = self.crew.first(self._seat, fingerprint)
+        with contextlib.suppress(Interrupted):  # it broke before it was formed: the next one comes
+            self._change(generation)
         self._pass_boundary()
 
     def take_loader(self, loader: Loader) -> None:
