@@ -152,9 +152,10 @@ class Job:
             assert ended(pid, timeout=10)
 
     def stall(self, member: int) -> Path:
-        """Have a member wait in its loop, until the file is removed."""
-        path = self.folder / f"stall-{member}"
+        """Have a member wait in its loop, until the file is removed; it waits by now."""
+        path, stuck = self.folder / f"stall-{member}", self.folder / f"stalled-{member}"
         path.touch()
+        self.until(stuck.exists, crawl=0.02, what=f"{member} to stall")
         return path
 
     def scale(self, count: int) -> None:

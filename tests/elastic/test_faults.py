@@ -53,6 +53,17 @@ def test_rule_7_inside_the_update(tmp_path: Path, undisturbed: dict[str, Any]) -
     assert "the rendezvous store was lost" in figures["stderr"]
 
 
+def test_rule_6_the_very_first_generation_breaks(
+    tmp_path: Path, undisturbed: dict[str, Any]
+) -> None:
+    """Nothing is on disk yet, and nobody but rank 0 has a state."""
+    with job(tmp_path, 3, faults=[fault(2, "after commit")]) as running:
+        running.until_step(5)
+        running.finish()
+        running.prove()
+    assert largest_error(result(tmp_path), undisturbed) <= LIMIT
+
+
 @pytest.mark.parametrize(
     "kinds",
     [

@@ -71,6 +71,8 @@ class Curve:
 def pace(folder: Path, member: str, step: int) -> None:
     """Wait here, as slow user code would, until the driver lets this step begin."""
     stall, allow = folder / f"stall-{member}", folder / "allow"
+    if stall.exists():
+        (folder / f"stalled-{member}").touch()
     while stall.exists() or (allow.exists() and step >= int(allow.read_text() or 0)):
         time.sleep(0.003)
 
