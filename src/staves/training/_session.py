@@ -83,7 +83,7 @@ class Session:
         Session._runs += 1
         self._run = Session._runs
         self._generation: Generation | None = None
-        self._formed = False
+        self._formed = self._has_state = False
         self._exchange: Exchange | None = None
         self._records: list[StepRecord] = []
         self._knowledge = Knowledge()
@@ -347,7 +347,8 @@ class Session:
         is_source = generation.rank == generation.source
         if generation.rank == 0 and self.checkpoints is not None:
             self.checkpoints.claim()
-        if generation.fresh and is_source and self.checkpoints is not None:
+        if not self._has_state and is_source and self.checkpoints is not None:
+            # Not only in a fresh generation: the first may have broken before it came to this.
             saved = self.checkpoints.latest()
             if saved is not None:
                 self._load(saved)
@@ -365,6 +366,7 @@ class Session:
             if received is not None:
                 self.crew.incomplete()  # from here to the end of loading it is neither old nor new
                 self._load(received)
+        self._has_state = True
         self.crew.complete()
 
     def _make_planner(self, seats: Sequence[Seat]) -> None:
