@@ -81,9 +81,7 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
     "manifest is damaged (text)": write_manifest('{"files": {"state.pt": "x"}}'),
     "manifest is damaged (number)": write_manifest('{"files": 3}'),
     "names no state": write_manifest('{"step": 20, "files": {}}'),
-    "manifest is damaged (bytes)": lambda path: (
-        (path / "manifest.json").write_bytes(b"\xff\xfe\x00") and None
-    ),
+    "manifest is damaged (bytes)": write_manifest("\0\0"),
 }
 
 
