@@ -130,7 +130,6 @@ class SupervisedCrew:
         self._broken = False
         self._current: Generation | None = None
         self._addresses: dict[int, tuple[str, int]] = {}
-        self._stores: dict[int, TCPStore] = {}
         threading.Thread(target=self._listen, name="staves-watcher", daemon=True).start()
 
     def first(self, seat: Seat, fingerprint: str) -> Generation:
@@ -221,15 +220,12 @@ class SupervisedCrew:
         )
 
     def _store(self, number: int) -> TCPStore:
-        if number not in self._stores:
-            host, port = self._addresses[number]
-            try:
-                self._stores[number] = TCPStore(
-                    host, port, is_master=False, timeout=timedelta(seconds=30)
-                )
-            except RuntimeError as error:
-                raise Interrupted from error
-        return self._stores[number]
+        """Connect anew: a rendezvous that was left behind holds its connection's lock for ever."""
+        host, port = self._addresses[number]
+        try:
+            return TCPStore(host, port, is_master=False, timeout=timedelta(seconds=30))
+        except RuntimeError as error:
+            raise Interrupted from error
 
     def _listen(self) -> None:
         for message in self._channel.receive():

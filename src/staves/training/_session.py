@@ -83,7 +83,7 @@ class Session:
         Session._runs += 1
         self._run = Session._runs
         self._generation: Generation | None = None
-        self._formed = False
+        self._formed = self._has_state = False
         self._exchange: Exchange | None = None
         self._records: list[StepRecord] = []
         self._knowledge = Knowledge()
@@ -177,7 +177,9 @@ class Session:
 
     def join(self, fingerprint: str) -> None:
         """Join the job's generation: the first, or the one in force when this rank came."""
-        self._change(self.crew.first(self._seat, fingerprint))
+        generation = self.crew.first(self._seat, fingerprint)
+        with contextlib.suppress(Interrupted):  # it broke before it was formed: the next one comes
+            self._change(generation)
         self._pass_boundary()
 
     def take_loader(self, loader: Loader) -> None:
@@ -343,7 +345,8 @@ class Session:
         is_source = generation.rank == generation.source
         if generation.rank == 0 and self.checkpoints is not None:
             self.checkpoints.claim()
-        if generation.fresh and is_source and self.checkpoints is not None:
+        if not self._has_state and is_source and self.checkpoints is not None:
+            # Not only in a fresh generation: the first may have broken before it came to this.
             saved = self.checkpoints.latest()
             if saved is not None:
                 self._load(saved)
@@ -361,6 +364,7 @@ class Session:
             if received is not None:
                 self.crew.incomplete()  # from here to the end of loading it is neither old nor new
                 self._load(received)
+        self._has_state = True
         self.crew.complete()
 
     def _make_planner(self, seats: Sequence[Seat]) -> None:

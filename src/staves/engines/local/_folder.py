@@ -110,12 +110,19 @@ class RunFolder:
 
 
 class LedgerFile:
-    """The ledger on disk: JSON lines, appended."""
+    """The ledger on disk: JSON lines, appended.
+
+    A last line that an earlier supervisor's death cut short is taken away: nobody was told of it.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file: BinaryIO = path.open("ab")
+        if self._file.tell() > 0:
+            whole = path.read_bytes().rfind(b"\n") + 1
+            if whole < self._file.tell():
+                self._file.truncate(whole)
 
     def append(self, row: dict[str, Any], *, sync: bool = False) -> None:
         """Append a row; `sync` has it on disk before returning."""

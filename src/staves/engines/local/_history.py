@@ -53,7 +53,8 @@ class History:
 
     def committed(self, commit: Commit) -> None:
         """A generation is in force."""
-        if commit.source is None:
+        if commit.source is None or self._fresh is not None:
+            # In the second case the attempt's first one broke before it was formed.
             self._fresh, self._waiting = commit, []
         else:
             self._generation(commit, commit.step)
@@ -66,6 +67,10 @@ class History:
         if self._file is None:
             self._open(message["checkpoint"], message["length"])
         self._fresh = None
+        attempt = fresh.attempt + self._attempts_before
+        if attempt > 1:  # what an earlier one trained from there on is trained again
+            assert self._file is not None
+            self._file.append({"kind": "attempt", "attempt": attempt, "step": message["step"]})
         self._generation(fresh, message["step"])
         waiting, self._waiting = self._waiting, []
         for row in waiting:

@@ -1,0 +1,144 @@
+"""Worker: a small float64 training with everything that has state, at the driver's pace.
+
+worker.py FOLDER
+
+FOLDER/allow     steps that may be begun; without it, all
+FOLDER/faults    JSON list of faults (see `faults.py`)
+FOLDER/stall-M   member M waits in its loop while this exists
+FOLDER/pids/M    process id of member M
+FOLDER/result.pt what rank 0 has at the end
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim.lr_scheduler import CosineAnnealingLR
+from torch.utils.data import TensorDataset
+
+import staves
+from tests.elastic.scripts.faults import inject
+
+SAMPLES, BATCH, EPOCHS, SEED = 320, 32, 40, 5
+HIDDEN = 24
+
+
+class Average:
+    """An exponential average of parameters."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self.module = module
+        self.values = [p.detach().clone() for p in module.parameters()]
+        self.updates = 0
+
+    def update(self) -> None:
+        self.updates += 1
+        for value, parameter in zip(self.values, self.module.parameters(), strict=True):
+            value.lerp_(parameter.detach(), 0.1)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"values": self.values, "updates": self.updates}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.values = [value.clone() for value in state["values"]]
+        self.updates = state["updates"]
+
+
+class Curve:
+    """The evaluated loss of every epoch, and the best."""
+
+    def __init__(self) -> None:
+        self.losses: list[float] = []
+        self.best = float("inf")
+
+    def add(self, loss: float) -> None:
+        self.losses.append(loss)
+        self.best = min(self.best, loss)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"losses": list(self.losses), "best": self.best}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.losses, self.best = list(state["losses"]), state["best"]
+
+
+def pace(folder: Path, member: str, step: int) -> None:
+    """Wait here, as slow user code would, until the driver lets this step begin."""
+    stall, allow = folder / f"stall-{member}", folder / "allow"
+    if stall.exists():
+        (folder / f"stalled-{member}").touch()
+    while stall.exists() or (allow.exists() and step >= int(allow.read_text() or 0)):
+        time.sleep(0.003)
+
+
+def data() -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(SEED)
+    inputs = torch.randn(SAMPLES, 8, generator=generator, dtype=torch.float64)
+    return inputs, torch.tanh(inputs[:, :3] * inputs[:, 3:6]).sum(1, keepdim=True)
+
+
+def main() -> None:
+    torch.set_num_threads(1)  # many processes share few cores
+    folder = Path(sys.argv[1])
+    member = os.environ.get("STAVES_MEMBER", "alone")
+    (folder / "pids").mkdir(exist_ok=True)
+    (folder / "pids" / member).write_text(str(os.getpid()))
+    with (folder / "once-calls").open("a") as calls:
+        staves.Run.once(lambda: print(member, file=calls, flush=True))
+    run = staves.init(batch_size=BATCH, seed=SEED)
+    torch.manual_seed(SEED if run.is_main else 77)  # rank 0's parameters must win
+    module = nn.Sequential(
+        nn.Linear(8, HIDDEN), nn.Tanh(), nn.Linear(HIDDEN, HIDDEN), nn.Tanh(), nn.Linear(HIDDEN, 1)
+    ).double()
+    body = torch.optim.SGD(module[:3].parameters(), lr=0.05, momentum=0.9)
+    head = torch.optim.AdamW(module[3:].parameters(), lr=0.005)
+    schedule = CosineAnnealingLR(body, T_max=EPOCHS * SAMPLES // BATCH)
+    average, curve = Average(module), Curve()
+    fault = inject(folder, member, body, run)
+    inputs, targets = data()
+    model, body_, head_, schedule_ = run.prepare(module, body, head, schedule, bucket_cap_mb=0.001)
+    batches = run.loader(TensorDataset(inputs, targets))
+    run.register("average", average)
+    run.register("curve", curve)
+    run.on_commit(average.update)
+    norms_seen = 0
+    for _ in run.epochs(EPOCHS):
+        for x, y in batches:
+            pace(folder, member, run.committed_steps)
+            fault.before_step()
+            assert run.boundary, "no accumulation here: every batch is its step's last"
+            assert not run.committed, "no backward pass has reduced it yet"
+            body_.zero_grad()
+            head_.zero_grad()
+            run.backward(nn.functional.mse_loss(model(x), y))
+            norm = run.clip_grad_norm_(0.5)
+            assert (norm is not None) == run.committed, "a void step is not clipped"
+            norms_seen += norm is not None
+            body_.step()
+            head_.step()
+            schedule_.step()
+            fault.after_step()
+        with torch.no_grad():
+            curve.add(float(nn.functional.mse_loss(module(inputs), targets)))
+    if run.is_main:
+        result = {
+            "parameters": [p.detach().clone() for p in module.parameters()],
+            "average": average.state_dict(),
+            "curve": curve.state_dict(),
+            "body": body.state_dict(),
+            "head": head.state_dict(),
+            "schedule": schedule.state_dict(),
+            "steps": run.committed_steps,
+        }
+        torch.save(result, folder / "result.part")
+        (folder / "result.part").rename(folder / "result.pt")
+
+
+if __name__ == "__main__":
+    main()
