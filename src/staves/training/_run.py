@@ -138,7 +138,7 @@ class Run:
             place=place_on(self.device),
             options=options,
         )
-        session.take_loader(loader)
+        session.progress.take_loader(loader)
         return loader
 
     def register(self, name: str, each: Any) -> Any:
@@ -149,7 +149,7 @@ class Run:
         Raises:
             InputError: it has no such methods, or the name is taken.
         """
-        self._session.state.register(name, each)
+        self._session.progress.state.register(name, each)
         return each
 
     def on_commit(self, call: Callable[[], None]) -> Callable[[], None]:
@@ -265,7 +265,7 @@ class Run:
         )
 
     def _prepare_one(self, each: Any) -> Any:
-        stepper, state = self._session.stepper, self._session.state
+        stepper, state = self._session.stepper, self._session.progress.state
         if each is None or isinstance(each, (PreparedModel, PreparedOptimizer, PreparedSchedule)):
             return each
         if isinstance(each, nn.Module):

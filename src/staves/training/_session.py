@@ -23,13 +23,13 @@ from staves.training._environment import Environment
 from staves.training._exchange import Exchange
 from staves.training._figures import Figures
 from staves.training._interrupt import Interrupted, of_a_collective, poll
-from staves.training._knowledge import Knowledge
 from staves.training._loader import Loader, Ticket
 from staves.training._pacing import Pacer
 from staves.training._planner import SETTLE, WARM_UP, Plan, Planner, check_split
+from staves.training._progress import Progress
 from staves.training._random import seed_everything
 from staves.training._reducer import WeightedReducer
-from staves.training._state import TrainingState, transfer
+from staves.training._state import transfer
 from staves.training._step import Stepper
 from staves.training._teller import Teller
 from staves.training._timing import CudaClock, HostClock, StepRecord, StepTimer
@@ -68,11 +68,10 @@ class Session:
         self.figures = Figures(self.pacer)
         self.stepper = Stepper(self.timer, self.pacer, self.figures, self._total, self._lost)
         self.stepper.on_failed_update = crew.incomplete
-        self.state = TrainingState()
+        self.progress = Progress(self.figures, seed=seed)
         self._teller = Teller(channel)
         self.ddp_options: dict[str, Any] = {}
         self.checkpoints: Checkpoints | None = None
-        self.loader: Loader | None = None
         self.planner: Planner | None = None
         self.in_epoch = self.leaving = False
         self.on_commit: list[Callable[[], None]] = []
@@ -86,10 +85,7 @@ class Session:
         self._formed = self._has_state = False
         self._exchange: Exchange | None = None
         self._records: list[StepRecord] = []
-        self._knowledge = Knowledge()
-        self._progress: dict[str, Any] | None = None
         self._plan_since = 0
-        self._next_plan = 0
         self._last_step_end: float | None = None
         crew.on_abandon = self._abandon
         if not isinstance(split, str) and not callable(split):
@@ -113,6 +109,11 @@ class Session:
     def committed_steps(self) -> int:
         """How many steps have been committed."""
         return self.figures.steps
+
+    @property
+    def loader(self) -> Loader | None:
+        """The training data, once there is a loader."""
+        return self.progress.loader
 
     @property
     def epoch(self) -> int:
@@ -181,12 +182,6 @@ class Session:
         with contextlib.suppress(Interrupted):  # it broke before it was formed: the next one comes
             self._change(generation)
         self._pass_boundary()
-
-    def take_loader(self, loader: Loader) -> None:
-        """Train on this loader; one made inside `run.epochs` starts where the state is."""
-        self._set_cursor(loader)
-        self.loader = loader
-        loader.reissue()
 
     def settle(self) -> None:
         """Commit the step under way, if it is over: cursor, counts and measurements."""
@@ -349,13 +344,13 @@ class Session:
             # Not only in a fresh generation: the first may have broken before it came to this.
             saved = self.checkpoints.latest()
             if saved is not None:
-                self._load(saved)
+                self.progress.load(saved)
                 self.channel.say(
                     f"resumed at step {self.committed_steps} from {self.checkpoints.folder}"
                 )
         if generation.receivers and self._exchange is not None:
             received = transfer(
-                self._capture() if is_source else None,
+                self.progress.capture() if is_source else None,
                 exchange=self._exchange,
                 source=generation.source,
                 receivers=generation.receivers,
@@ -363,7 +358,7 @@ class Session:
             )
             if received is not None:
                 self.crew.incomplete()  # from here to the end of loading it is neither old nor new
-                self._load(received)
+                self.progress.load(received)
         self._has_state = True
         self.crew.complete()
 
@@ -379,11 +374,11 @@ class Session:
             [device for device, _ in seats],
             [cap for _, cap in seats],
             fixed,
-            knowledge=self._knowledge,
+            knowledge=self.progress.knowledge,
             since=self.committed_steps,
-            number=self._next_plan,
+            number=self.progress.next_plan,
         )
-        self._next_plan += 1
+        self.progress.next_plan += 1
         self._plan_since = self.committed_steps
         self._records.clear()
 
@@ -449,49 +444,14 @@ class Session:
         decision = self.planner.decide(gathered) if gathered is not None else None
         plan, model = self._exchange.broadcast(decision)
         changed = self.planner.adopt(plan, self.committed_steps, model)
-        self._knowledge = self.planner.knowledge
+        self.progress.knowledge = self.planner.knowledge
         if changed:
-            self._next_plan = max(self._next_plan, plan.number + 1)
+            self.progress.next_plan = max(self.progress.next_plan, plan.number + 1)
             self._plan_since = self.committed_steps
             if self.loader is not None:
                 self.loader.reissue()
             self._tell_plan()
         self.timer.pause()
-
-    def _capture(self) -> dict[str, Any]:
-        cursor = self.loader.cursor if self.loader is not None else None
-        return self.state.capture(
-            {
-                "figures": self.figures.to_document(),
-                "epoch": cursor.epoch if cursor else 0,
-                "position": cursor.position if cursor else 0,
-                "length": cursor.length if cursor else 0,
-                "seed": self.seed,
-                "knowledge": self._knowledge.to_document(),
-                "next_plan": self._next_plan,
-            }
-        )
-
-    def _load(self, state: dict[str, Any]) -> None:
-        progress = self._progress = self.state.restore(state)
-        if self.loader is not None:
-            self._set_cursor(self.loader)
-        self.figures.load_document(progress["figures"])
-        self._knowledge = Knowledge.from_document(progress["knowledge"])
-        self._next_plan = progress["next_plan"]
-
-    def _set_cursor(self, loader: Loader) -> None:
-        """Put the cursor where the loaded state has it."""
-        progress, cursor = self._progress, loader.cursor
-        if progress is None or progress["length"] == 0:  # from before there was a loader
-            return
-        if (progress["length"], progress["seed"]) != (cursor.length, self.seed):
-            raise TrainingError(
-                f"the state belongs to {progress['length']} samples and seed {progress['seed']},"
-                f" this script has {cursor.length} and {self.seed}",
-                hint="resume with the data set and seed it was trained with",
-            )
-        cursor.epoch, cursor.position = progress["epoch"], progress["position"]
 
     def _save_if_due(self) -> None:
         checkpoints = self.checkpoints
@@ -500,5 +460,5 @@ class Session:
 
     def _save(self, *, wait: bool) -> None:
         assert self.checkpoints is not None
-        self.checkpoints.save(self._capture(), step=self.committed_steps, wait=wait)
+        self.checkpoints.save(self.progress.capture(), step=self.committed_steps, wait=wait)
         self.timer.pause()

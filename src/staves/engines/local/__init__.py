@@ -4,7 +4,9 @@ from staves.engines.local._control import ask
 from staves.engines.local._folder import RunFolder, staves_home
 from staves.engines.local._history import job_ledger
 from staves.engines.local._losses import EpochLosses
-from staves.engines.local._supervisor import Outcome, Supervisor, local_ranks
+from staves.engines.local._outcome import Outcome
+from staves.engines.local._places import local_ranks
+from staves.engines.local._supervisor import Supervisor
 
 __all__ = [
     "EpochLosses",

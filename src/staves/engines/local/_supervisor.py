@@ -15,9 +15,8 @@ import selectors
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from staves.engines.local._control import ControlServer
@@ -25,12 +24,14 @@ from staves.engines.local._folder import RunFolder, staves_home
 from staves.engines.local._history import History
 from staves.engines.local._logs import LogFolder
 from staves.engines.local._losses import EpochLosses
+from staves.engines.local._outcome import Outcome
 from staves.engines.local._output import OutputRelay
+from staves.engines.local._places import local_ranks
 from staves.engines.local._process import adopt_orphans, end_orphans
 from staves.engines.local._store import StoreProcess
 from staves.engines.local._worker import Worker
 from staves.errors import InputError
-from staves.hardware import Device, visible_gpus
+from staves.hardware import Device
 from staves.membership import (
     Command,
     Commit,
@@ -49,31 +50,6 @@ GRACE_SECONDS = 5.0
 
 _LEASE, _RENEW = 10.0, 3.0  # seconds
 _FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP)  # no crash of the script itself
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How a run ended.
-
-    `failed` is the worker that failed first, as (rank, device name), with its exit `status`
-    (negative: a signal) and the script's `traceback`; `reason` says why membership could not go on;
-    `refusal` is an input error of ours that ended it instead. `reports` are the figures of the
-    finished members.
-    """
-
-    reports: dict[int, dict[str, Any]] = field(default_factory=dict)
-    failed: tuple[int, str] | None = None
-    status: int = 0
-    traceback: str = ""
-    log: Path | None = None
-    reason: str | None = None
-    refusal: dict[str, Any] | None = None
-    stopped_by: int | None = None
-
-    @property
-    def ok(self) -> bool:
-        """Whether every rank ended well."""
-        return not (self.failed or self.refusal or self.stopped_by or self.reason)
 
 
 class Supervisor:
@@ -466,33 +442,6 @@ class Supervisor:
         finally:
             for number, handler in previous.items():
                 signal.signal(number, handler)
-
-
-def local_ranks(devices: Sequence[Device]) -> dict[str, int]:
-    """Return each device's place on this machine: the torch ordinal of a GPU, else its rank.
-
-    Raises:
-        InputError: a type without `emulate` that this machine does not have so many of.
-    """
-    ranks = {}
-    here: dict[str, list[int]] | None = None
-    for rank, device in enumerate(devices):
-        name = device.type.name
-        ranks[device.name] = rank
-        if device.type.emulated or name == "local-cpu":
-            continue
-        if here is None:
-            here = {}
-            for ordinal, kind in enumerate(visible_gpus()):
-                here.setdefault(kind.name, []).append(ordinal)
-        if not here.get(name):
-            wanted = sum(d.type.name == name for d in devices)
-            raise InputError(
-                f"devices: {wanted} {name} are wanted, this machine has fewer",
-                hint=f"emulate them: types: {{{name}: {{emulate: ...}}}}, or use local-cpu",
-            )
-        ranks[device.name] = here[name].pop(0)
-    return ranks
 
 
 def _worker_environment(world_size: int) -> dict[str, str]:
