@@ -1,0 +1,1 @@
+"""`make demo`: one job over six unlike (emulated) devices, first evenly, then optimally."""
