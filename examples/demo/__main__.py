@@ -117,11 +117,13 @@ def show(
     lines.add_row("optimal split, predicted", f"{job['predicted_step_seconds'] * 1e3:.1f} ms")
     lines.add_row("optimal split, measured", f"{step * 1e3:.1f} ms")
     lines.add_row("speed-up", f"[bold]{even / step:.2f} x[/]" + (" (VOID)" if job["void"] else ""))
-    lines.add_row("loss, first and last epoch", f"{job['loss']['first']:.3f}, {job['loss']['last']:.3f}")
+    lines.add_row(
+        "loss, first and last epoch", f"{job['loss']['first']:.3f}, {job['loss']['last']:.3f}"
+    )
     lines.add_row("accuracy on unseen digits", f"{job['accuracy']:.1%}")
     console.print(lines)
     if job["void"]:
-        console.print("VOID: more than 2 % of the emulated steps were late; the machine is too busy.")
+        console.print("VOID: over 2 % of the emulated steps were late; the machine is busy.")
     console.print(f"\n{summary['explained']}\n\nwritten: {OUTPUT / 'summary.json'}", soft_wrap=True)
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from staves.cli._output import messages, print_json
+from staves.cli._output import print_json
 from staves.engines.local import RunFolder, staves_home
 from staves.errors import StavesError
 
@@ -44,9 +44,9 @@ def _check_job(job: str, as_json: bool) -> None:
         print_json(document)
     else:
         verdict = "each sample once an epoch" if proof.ok else "NOT each sample once"
-        messages.print(f"staves: {folder.name}: {proof.steps} steps, {verdict}", markup=False)
+        typer.echo(f"staves: {folder.name}: {proof.steps} steps, {verdict}")
         for problem in proof.problems:
-            messages.print(f"staves:   {problem}", markup=False)
+            typer.echo(f"staves:   {problem}")
     if not proof.ok:
         raise StavesError(f"{folder.name}: {len(proof.problems)} problems in {path}")
 
@@ -65,6 +65,6 @@ def _check_installation(as_json: bool) -> None:
         print_json(document)
         return
     for name, value in document.items():
-        messages.print(f"staves: {name}: {value}", markup=False)
+        typer.echo(f"staves: {name}: {value}")
     if not found["torch"]:
-        messages.print("staves: training needs torch: pip install 'staves[train]'", markup=False)
+        typer.echo("staves: training needs torch: pip install 'staves[train]'")

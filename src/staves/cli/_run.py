@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import signal
 import sys
@@ -24,6 +25,10 @@ from staves.engines.local import (
 from staves.errors import InputError, StavesError
 from staves.hardware import MISSES_ALLOWED, Cluster, Device, read_cluster, this_machine
 
+_OPTIONS = (
+    "--devices", "--min", "--max", "--batch", "--split", "--grace", "--checkpoint", "--every",
+    "--json",
+)  # fmt: skip
 MOST_WORKERS = 512
 """More processes than this on one machine are a mistake in the file."""
 
@@ -74,6 +79,11 @@ def run(
     cluster = _cluster(devices)
     chosen = _choose(cluster.devices(), minimum, maximum)
     path = _script(script)
+    for argument in context.args:
+        near = difflib.get_close_matches(argument.partition("=")[0], _OPTIONS, n=1, cutoff=0.8)
+        if argument.startswith("--") and near:
+            line = f"staves: warning: {argument} goes to the script; did you mean {near[0]}?"
+            messages.print(line, markup=False)
     environ = _overrides(batch, split, chosen) | _checkpoint_options(checkpoint, every)
     if not (math.isfinite(grace) and grace >= 0):
         raise InputError(f"--grace: {grace} is not a number of seconds")
@@ -98,14 +108,17 @@ def run(
         view.losses = supervisor.losses
         outcome = supervisor.run()
     _raise_failure(outcome)
-    figures = summarise(outcome, supervisor.losses)
+    figures = summarise(outcome, supervisor.losses, supervisor.deadlines)
+    figures["run"] = folder.name
     if as_json:
         print_json(figures)
     else:
         view.summary(figures)
 
 
-def summarise(outcome: Outcome, losses: EpochLosses) -> dict[str, Any]:
+def summarise(
+    outcome: Outcome, losses: EpochLosses, of_leavers: list[dict[str, int]]
+) -> dict[str, Any]:
     """Return the run's figures: those of its last rank 0, with all ranks' losses and deadlines."""
     if not outcome.reports:
         # A script that never made a run, or never trained, has nothing to report.
@@ -117,6 +130,7 @@ def summarise(outcome: Outcome, losses: EpochLosses) -> dict[str, Any]:
     figures = dict(next(iter(sorted(outcome.reports.items())))[1])
     figures["loss"] = {"first": losses.mean(losses.first), "last": losses.mean(losses.last)}
     deadlines = [r["deadlines"] for r in outcome.reports.values() if r["deadlines"] is not None]
+    deadlines += of_leavers
     del figures["deadlines"]
     if deadlines:
         steps = sum(d["steps"] for d in deadlines)

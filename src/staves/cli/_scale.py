@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from staves.cli._output import messages, print_json
+from staves.cli._output import print_json
 from staves.engines.local import RunFolder, ask, staves_home
 
 
@@ -24,4 +24,4 @@ def scale(
         print_json({"job": folder.name, **answer})
     else:
         now, wanted = len(answer["devices"]), len(answer["wanted"])
-        messages.print(f"staves: {folder.name}: {now} devices now, {wanted} wanted", markup=False)
+        typer.echo(f"staves: {folder.name}: {now} devices now, {wanted} wanted")

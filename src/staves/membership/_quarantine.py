@@ -13,18 +13,22 @@ def node_of(slot: str) -> str:
 class Quarantine:
     """Counts failures by node: `limit` of them `within` seconds, and nothing is started there.
 
-    It ends by itself: when the oldest of those failures is `within` seconds old.
+    It ends by itself: when the oldest of those failures is `within` seconds old. Failures within
+    `one_event` seconds of each other are one: what ends several workers of a node at once (out of
+    memory, say) has failed once.
     """
 
-    def __init__(self, limit: int = 3, within: float = 600.0) -> None:
+    def __init__(self, limit: int = 3, within: float = 600.0, one_event: float = 0.0) -> None:
         if limit < 1 or within <= 0:
             raise ValueError(f"a quarantine after {limit} failures in {within} s means nothing")
-        self.limit, self.within = limit, within
+        self.limit, self.within, self.one_event = limit, within, one_event
         self._failures: defaultdict[str, list[float]] = defaultdict(list)
 
     def failed(self, slot: str, now: float) -> None:
         """Note that a worker on this slot failed."""
         failures = self._failures[node_of(slot)]
+        if failures and now - failures[-1] < self.one_event:
+            return
         failures.append(now)
         del failures[: -self.limit]
 

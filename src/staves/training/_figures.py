@@ -43,6 +43,7 @@ class Figures:
         self.generations = 0
         self._pacer = pacer
         self._step_seconds: deque[float] = deque(maxlen=KEPT)
+        self._step_seconds_before: list[float] = []
         self._plan: int | None = None
         self._stage = ""
         self._loss: torch.Tensor | None = None
@@ -54,6 +55,8 @@ class Figures:
             self.close_plan()
             self._plan = plan.number
             self._stage = plan.stage
+            if self._step_seconds:
+                self._step_seconds_before = list(self._step_seconds)
             self._step_seconds.clear()
         if settled:
             self._step_seconds.append(record.step_seconds)
@@ -87,10 +90,14 @@ class Figures:
                 self.first_epoch_loss = self.epoch_loss
 
     def step_percentiles(self) -> dict[str, float] | None:
-        """Return the median and 95th percentile of the step time under the plan in use, seconds."""
-        if not self._step_seconds:
+        """Return the median and 95th percentile of the step time under the plan in use, in seconds.
+
+        Of the plan before, where this one has no settled step yet.
+        """
+        times = self._step_seconds or self._step_seconds_before
+        if not times:
             return None
-        p50, p95 = np.percentile(np.asarray(self._step_seconds), [50, 95])
+        p50, p95 = np.percentile(np.asarray(times), [50, 95])
         return {"p50": float(p50), "p95": float(p95)}
 
     def to_document(self) -> dict[str, Any]:

@@ -230,7 +230,7 @@ class Run:
         if session.channel.connected:
             session.channel.send("log", epoch=epoch, metrics=values)
             return
-        shown = [] if loss is None else [f"loss {loss:.4f}"]
+        shown = [] if loss is None or "loss" in values else [f"loss {loss:.4f}"]
         shown += [f"{name} {value:.4g}" for name, value in values.items()]
         print(f"epoch {epoch}: " + ", ".join(shown), flush=True)
 

@@ -153,6 +153,7 @@ class Session:
             self._pass_boundary()
         except SystemExit:  # this rank leaves the job
             self.leaving = True
+            self.channel.send("deadlines", deadlines=self.figures.deadlines())
             raise
         self.stepper.start_clock()
 
@@ -277,7 +278,7 @@ class Session:
     def _change(self, generation: Generation) -> None:
         """Form a generation: its group, its state, its plan."""
         broken, self._formed = generation.after_loss or not self._formed, False
-        first = self._generation is None
+        first, before = self._generation is None, self.world_size
         if not first:
             self._last_step_end = self.timer.last_end
         if not first:
@@ -291,6 +292,11 @@ class Session:
             raise
         self._formed = True
         self.figures.generations += 1
+        if not first and generation.rank == 0:
+            names = ", ".join(device.name for device, _ in generation.seats)
+            self.channel.say(
+                f"step {self.committed_steps}: {before} -> {generation.world_size} devices: {names}"
+            )
         folder = str(self.checkpoints.folder.absolute()) if self.checkpoints else None
         self._teller.formed(
             generation, step=self.committed_steps, loader=self.loader, checkpoint=folder

@@ -75,12 +75,24 @@ class RunFolder:
             or folder.name.split("-", 2)[2].rpartition("-")[0] == name
         ]
         found = exact or near
+        if len(found) > 1:  # the one that still runs is meant
+            found = [folder for folder in found if cls(folder).running] or found
         if len(found) == 1:
             return cls(found[0])
         if not found:
             raise InputError(f"{name}: no such run in {home}", hint="`latest` is the newest")
         newest = ", ".join(folder.name for folder in found[-3:])
         raise InputError(f"{name}: {len(found)} runs have that name", hint=f"newest: {newest}")
+
+    @property
+    def running(self) -> bool:
+        """Whether its supervisor still runs."""
+        try:
+            pid = int(self.read("run.json")["pid"])
+            command = Path(f"/proc/{pid}/cmdline").read_bytes()
+        except (StavesError, OSError, KeyError, ValueError):
+            return False
+        return b"staves" in command
 
     def write(self, name: str, document: dict[str, Any]) -> None:
         """Write a JSON file whole, and have it on disk before returning."""

@@ -40,6 +40,7 @@ from staves.membership import (
     Fail,
     Joiner,
     Propose,
+    Quarantine,
     Restart,
     Start,
     Withdraw,
@@ -86,6 +87,7 @@ class Supervisor:
             slots=[device.name for device in devices],
             minimum=minimum,
             grace=grace,
+            quarantine=Quarantine(one_event=2.0),
             start_within=math.inf,  # scripts may load data for long, or never train with staves
         )
         self._environ = _worker_environment(len(devices)) | dict(environ or {})
@@ -98,6 +100,7 @@ class Supervisor:
         self._control = ControlServer(self._asked)
         self._workers: dict[int, Worker] = {}
         self.losses = EpochLosses()
+        self.deadlines: list[dict[str, int]] = []  # of members that have left
         self._reports: dict[int, dict[str, Any]] = {}
         self._stores: list[StoreProcess] = []
         self._outcome: Outcome | None = None
@@ -276,6 +279,8 @@ class Supervisor:
             elif kind == "formed":
                 if message["rank"] == 0:
                     self._history.formed(message)
+            elif kind == "deadlines" and message["deadlines"] is not None:
+                self.deadlines.append(message["deadlines"])
             elif kind == "left":
                 worker.left = True
             elif kind == "finished":
