@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import socket
 import sys
 import threading
 from collections.abc import Iterator
 from typing import Any, ClassVar
+
+_SOON = 0.1  # seconds
 
 
 class Channel:
@@ -24,6 +27,7 @@ class Channel:
     def __init__(self, connection: socket.socket | None) -> None:
         self._connection = connection
         self._lock = threading.Lock()
+        self._put_by = b""
 
     @classmethod
     def inherited(cls, variable: str = "STAVES_CHANNEL") -> Channel:
@@ -46,14 +50,20 @@ class Channel:
         return self._connection is not None
 
     def receive(self) -> Iterator[dict[str, Any]]:
-        """Yield the supervisor's messages until the line ends, which is the supervisor's death."""
+        """Yield the supervisor's messages until the line ends, which is the supervisor's death.
+
+        Also sends on what `send_soon` has put by.
+        """
         connection, partial = self._connection, b""
         if connection is None:
             return
         while True:
             try:
+                if not select.select([connection], [], [], _SOON)[0]:
+                    self._send(b"")
+                    continue
                 data = connection.recv(1 << 16)
-            except OSError:
+            except (OSError, ValueError):
                 return
             if not data:
                 return
@@ -70,12 +80,23 @@ class Channel:
 
     def send(self, kind: str, **fields: Any) -> None:
         """Send one message; a supervisor that has gone is no error here (it ends us by itself)."""
-        if self._connection is None:
-            return
-        line = json.dumps({"kind": kind, **fields}).encode() + b"\n"
+        if self._connection is not None:
+            self._send(json.dumps({"kind": kind, **fields}).encode() + b"\n")
+
+    def send_soon(self, kind: str, **fields: Any) -> None:
+        """Send one message with the next one, or within a fraction of a second.
+
+        Waking the supervisor costs more than a message: what comes with every step goes like this.
+        """
+        if self._connection is not None:
+            with self._lock:
+                self._put_by += json.dumps({"kind": kind, **fields}).encode() + b"\n"
+
+    def _send(self, line: bytes) -> None:
         with self._lock:
+            data, self._put_by = self._put_by + line, b""
             try:
-                self._connection.sendall(line)
+                if data and self._connection is not None:
+                    self._connection.sendall(data)
             except OSError:
-                self._connection.close()
                 self._connection = None

@@ -89,12 +89,13 @@ class Figures:
             if self.first_epoch_loss is None:
                 self.first_epoch_loss = self.epoch_loss
 
-    def step_percentiles(self) -> dict[str, float] | None:
+    def step_percentiles(self, last: int | None = None) -> dict[str, float] | None:
         """Return the median and 95th percentile of the step time under the plan in use, in seconds.
 
-        Of the plan before, where this one has no settled step yet.
+        Of its `last` steps; of the plan before, where this one has no settled step yet.
         """
-        times = self._step_seconds or self._step_seconds_before
+        times = list(self._step_seconds or self._step_seconds_before)
+        times = times[-last:] if last else times
         if not times:
             return None
         p50, p95 = np.percentile(np.asarray(times), [50, 95])

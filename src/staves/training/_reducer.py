@@ -1,8 +1,9 @@
 """The weighted reducer: a communication hook for DistributedDataParallel.
 
 The gradient of the union batch is g = sum_i (b_i / B) g_i, g_i the mean gradient of rank i's b_i
-samples (Cannikin, Middleware '24). So each bucket is scaled by b_i / B in place, no copy, and
-summed over the ranks. Scaling before the sum keeps half-precision sums from overflowing.
+samples (Cannikin, Middleware '24). The factor goes into the loss, where it costs nothing; the hook
+sums. Where a step's weight is known only at its end, the hook scales each bucket in place before
+the sum, without a copy.
 """
 
 # No `from __future__ import annotations`: torch wants the hook's annotations as objects, not as

@@ -90,7 +90,7 @@ class Stepper:
             self._local_weight = 0.0
             self._losses.clear()
             if self.reducer is not None:
-                self.reducer.weight = ticket.local_batch / ticket.cut.batch
+                self.reducer.weight = 1.0 if ticket.local_batch else 0.0
 
     def backward(self, loss: torch.Tensor, weight: float | None) -> None:
         """Run the backward pass of the batch under way (see `Run.backward`)."""
@@ -228,12 +228,13 @@ class Stepper:
     def _weigh(self, ticket: Ticket, weight: float | None) -> float:
         """Return the factor of this batch's loss, and set the reducer's.
 
-        By samples: b_ij / b_i here and b_i / B in the bucket. By a weight w of the user's: w / unit
-        here and unit / W in the bucket, W summed over all micro-batches of all ranks. The unit only
-        keeps the sizes of gradients usual; it is the same on all ranks.
+        By samples: b_ij / B here, and nothing in the bucket, whose scaling would be one more pass
+        over all gradients. By a weight w of the user's: w / unit here and unit / W in the bucket, W
+        summed over all micro-batches of all ranks, known only at the last. The unit only keeps the
+        sizes of gradients usual; it is the same on all ranks.
         """
         if weight is None:
-            return ticket.samples / ticket.local_batch if ticket.samples else 1.0
+            return ticket.samples / ticket.cut.batch if ticket.samples else 1.0
         if self._weight_unit is None:
             self._weight_unit = float(ticket.cut.batch)
         if not (math.isfinite(weight) and weight >= 0):

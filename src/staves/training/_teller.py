@@ -41,7 +41,7 @@ class Teller:
 
     def step(self, generation: Generation, step: int, cut: Cut) -> None:
         """A step has been committed: a row of the ledger."""
-        self._channel.send(
+        self._channel.send_soon(
             "step",
             attempt=generation.attempt,
             generation=generation.number,
@@ -58,12 +58,12 @@ class Teller:
             return
         self._last = now
         loss, samples = figures.loss_so_far()
-        self._channel.send(
+        self._channel.send_soon(
             "progress",
             step=figures.steps,
             epoch=figures.epochs,
             samples=figures.samples,
             steps_per_epoch=None if loader is None else len(loader),
             loss=loss / samples if samples else None,
-            step_seconds=figures.step_percentiles(),
+            step_seconds=figures.step_percentiles(last=200),
         )
