@@ -17,7 +17,7 @@ from benchmarks.launch import staves_run
 HERE = Path(__file__).parent
 
 
-def measure(blocks: int = 12, steps: int = 12) -> dict[str, Any]:
+def measure(blocks: int = 40, steps: int = 8) -> dict[str, Any]:
     """Return medians of the step times of both, and of the ratio of neighbouring blocks."""
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "times.json"
