@@ -15,7 +15,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-_SOON = 0.1  # seconds
+_SOON = 0.03  # seconds
 
 
 class Channel:
