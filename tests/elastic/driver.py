@@ -78,7 +78,8 @@ class Job:
 
     def until(self, ready: Callable[[], bool], *, crawl: float = 0.2, what: str = "") -> None:
         """Let steps come slowly until `ready`."""
-        end, due = time.monotonic() + PATIENCE, 0.0
+        start, due = time.monotonic(), 0.0
+        end = start + PATIENCE
         while not ready():
             if self.process.poll() is not None:
                 _, stderr = self.process.communicate()
@@ -86,7 +87,8 @@ class Job:
             now = time.monotonic()
             assert now < end, f"waited for {what or ready} in vain: {self.members()}"
             if now >= due:
-                due = now + crawl
+                # A busy machine starts newcomers slowly: do not run out of steps meanwhile.
+                due = now + (crawl if now - start < 10 else 2.0)
                 self.allow(max(self.allowed, self.steps()) + 1)
             time.sleep(_LOOK)
 

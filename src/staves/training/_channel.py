@@ -99,4 +99,6 @@ class Channel:
                 if data and self._connection is not None:
                     self._connection.sendall(data)
             except OSError:
+                if self._connection is not None:
+                    self._connection.close()
                 self._connection = None
