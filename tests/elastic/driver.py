@@ -113,7 +113,10 @@ class Job:
     # -- what is done to it
 
     def pid(self, member: int) -> int:
-        return int((self.folder / "pids" / str(member)).read_text())
+        path, end = self.folder / "pids" / str(member), time.monotonic() + 5
+        while not path.read_text():  # made, and about to be written
+            assert time.monotonic() < end
+        return int(path.read_text())
 
     def alive(self, member: int) -> bool:
         return not ended(self.pid(member))
