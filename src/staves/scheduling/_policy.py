@@ -1,0 +1,32 @@
+"""The contract of a policy: one method, pure."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+from staves.scheduling._view import Decision, View
+
+
+class Policy(ABC):
+    """Decides which job has what. The service and the simulator call the very same object.
+
+    A policy keeps nothing from one decision to the next that the view does not say: the same view
+    gives the same decision.
+    """
+
+    name: ClassVar[str]
+
+    round_seconds: float | None = 60.0
+    """Seconds between two decisions when nothing happens; None: only when something happens."""
+
+    at_events: bool = True
+    """Whether arrivals, ends and failures call for a decision at once, or wait for the round."""
+
+    @abstractmethod
+    def decide(self, view: View) -> Decision:
+        """Return the decision.
+
+        It holds: the sum over jobs fits in `view.capacity`; a pinned job keeps what it has; an
+        elastic job has nothing, or between its minimum and its maximum of types it may use.
+        """

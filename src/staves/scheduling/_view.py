@@ -1,0 +1,149 @@
+"""What a policy sees, and what it answers: frozen values; no clock, no I/O, nothing of an engine.
+
+Configurations are rows of counts by device type, in the order of `View.types`: a policy looks at
+many of them at once.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+Counts = tuple[int, ...]
+"""One configuration: how many devices of each type, in the order of `View.types`."""
+
+
+class Rates(ABC):
+    """The belief about one job's speed on any configuration."""
+
+    @abstractmethod
+    def __call__(self, configurations: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return goodput in reference samples a second.
+
+        Args:
+            configurations: shape (C, G), devices of each type.
+
+        Returns:
+            Shape (C,); 0 where the job cannot run.
+        """
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JobView:
+    """One job that wants devices or has some.
+
+    Args:
+        id: unique, and stable through the job's life.
+        submitted: when it came, in seconds of the view's clock.
+        rates: how fast it would run.
+        remaining: work that is left in reference samples; inf where it is not known.
+        minimum, maximum: devices it may have while it runs.
+        types: the device types it may use, as indices into `View.types`; None for all.
+        mix: whether devices of several types may work on it together.
+        weight: of its delay against that of others; above zero.
+        elastic: whether it can be resized and preempted. One that cannot keeps what it has.
+        current: what it has; None while it has nothing.
+        guaranteed: devices that are never taken from it.
+        attained: device-seconds it has had so far.
+        waiting: seconds since it last had devices, or since it came; 0 while it runs.
+        start_pause, resize_pause: seconds lost when it is started, and when it is changed in place.
+        pause_left: seconds that are left of a pause under way.
+        unmeasured: types on which it has never run (indices): its rates there are guesses.
+    """
+
+    id: str
+    submitted: float
+    rates: Rates
+    remaining: float = math.inf
+    minimum: int = 1
+    maximum: int = 1
+    types: frozenset[int] | None = None
+    mix: bool = True
+    weight: float = 1.0
+    elastic: bool = True
+    current: Counts | None = None
+    guaranteed: int = 0
+    attained: float = 0.0
+    waiting: float = 0.0
+    start_pause: float = 0.0
+    resize_pause: float = 0.0
+    pause_left: float = 0.0
+    unmeasured: frozenset[int] = frozenset()
+
+    @property
+    def pinned(self) -> bool:
+        """Whether it has devices and must keep exactly those."""
+        return self.current is not None and not self.elastic
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class View:
+    """The cluster and its active jobs at one moment.
+
+    Args:
+        now: seconds.
+        types: names of the device types.
+        capacity: usable devices of each type, those of running jobs included.
+        nodes: the same, node by node.
+        jobs: in order of submission.
+    """
+
+    now: float
+    types: tuple[str, ...]
+    capacity: Counts
+    nodes: tuple[Counts, ...]
+    jobs: tuple[JobView, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One configuration as a policy weighed it for a job.
+
+    Args:
+        counts: devices of each type.
+        rate: expected goodput, reference samples a second.
+        seconds: expected time to the job's end; inf where its work is not known.
+        utility: what the policy maximised; comparable within one decision of one policy only.
+    """
+
+    counts: Counts
+    rate: float
+    seconds: float
+    utility: float
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a job got what it got.
+
+    Args:
+        text: in words, one or two sentences.
+        chosen: what it got; None for nothing.
+        alternatives: the best of the others, best first.
+    """
+
+    text: str
+    chosen: Option | None = None
+    alternatives: tuple[Option, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Which job has what from now on.
+
+    Args:
+        chosen: by job id; a job that is absent has nothing.
+        reasons: by job id.
+        value: the sum that was maximised, where the policy maximises one.
+        bound: no decision has a larger one.
+    """
+
+    chosen: Mapping[str, Counts]
+    reasons: Mapping[str, Reason] = field(default_factory=dict)
+    value: float | None = None
+    bound: float | None = None
