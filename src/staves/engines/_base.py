@@ -1,5 +1,6 @@
-"""The contract of an engine: it places and watches what a scheduler has decided, and decides nothing.
+"""The contract of an engine: it places and watches what a scheduler has decided.
 
+It decides nothing itself.
 Every call may be repeated: whoever steers an engine may die at any point and call again, with what
 it kept. `Engine.status` tells how things stand, not what has happened.
 """
