@@ -20,7 +20,12 @@ from staves.scheduling._view import Counts
 
 Array = NDArray[np.float64]
 
-_GAP = 1e-9  # relative: HiGHS's own default of 1e-4 is not exact
+_GAP = 1e-9
+"""Relative gap at which a solution counts as optimal."""
+
+_MANY, _GAP_OF_MANY = 5000, 1e-4
+"""With more columns than this the last digits cost minutes, and move no job that anyone would miss;
+the decision's bound tells what they may have cost."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +50,7 @@ class Chosen:
 
 
 def choose(jobs: Sequence[Choices], capacity: Counts) -> Chosen:
-    """Return the best choice, exactly.
+    """Return the best choice: exactly, up to `_MANY` configurations in all.
 
     Args:
         jobs: J jobs; every row of theirs fits in `capacity` on its own.
@@ -115,7 +120,7 @@ class _Problem:
                 np.concatenate([must.astype(np.float64), np.full(len(self._capacity), -np.inf)]),
                 np.concatenate([np.ones(self._jobs), self._capacity]),
             ),
-            options={"mip_rel_gap": _GAP},
+            options={"mip_rel_gap": _GAP if self.size <= _MANY else _GAP_OF_MANY},
         )
         if result.status == 2:
             return None
