@@ -137,7 +137,7 @@ def main(path: Path) -> int:
         traceback.print_exc()
         ended = Ended("failed", f"its supervisor failed: {type(error).__name__}: {error}")
     folder.write_ended(ended)
-    print(f"ended: {ended.end} {ended.reason}", flush=True)
+    print(f"{ended.end}: {ended.reason}" if ended.reason else ended.end, flush=True)
     return 0  # the lock goes with the process, after the outcome is there
 
 
