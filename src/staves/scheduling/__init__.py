@@ -1,6 +1,28 @@
-"""Policies: a view of cluster and jobs in, a decision out."""
+"""Policies: a view of cluster and jobs in, a decision out; and from counts to devices."""
 
+from staves.scheduling._fifo import Fifo
+from staves.scheduling._place import place
 from staves.scheduling._policy import Policy
+from staves.scheduling._probes import with_probes
+from staves.scheduling._registry import policies, policy
+from staves.scheduling._srtf import Srtf
 from staves.scheduling._view import Counts, Decision, JobView, Option, Rates, Reason, View
+from staves.scheduling.heet import Heet
 
-__all__ = ["Counts", "Decision", "JobView", "Option", "Policy", "Rates", "Reason", "View"]
+__all__ = [
+    "Counts",
+    "Decision",
+    "Fifo",
+    "Heet",
+    "JobView",
+    "Option",
+    "Policy",
+    "Rates",
+    "Reason",
+    "Srtf",
+    "View",
+    "place",
+    "policies",
+    "policy",
+    "with_probes",
+]

@@ -7,9 +7,9 @@ many of them at once.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +18,12 @@ Counts = tuple[int, ...]
 """One configuration: how many devices of each type, in the order of `View.types`."""
 
 
-class Rates(ABC):
-    """The belief about one job's speed on any configuration."""
+class Rates(Protocol):
+    """The belief about one job's speed on any configuration.
 
-    @abstractmethod
+    A protocol: estimators stand on a floor below, and need not know of policies.
+    """
+
     def __call__(self, configurations: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return goodput in reference samples a second.
 
@@ -31,6 +33,7 @@ class Rates(ABC):
         Returns:
             Shape (C,); 0 where the job cannot run.
         """
+        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,9 +51,11 @@ class JobView:
         weight: of its delay against that of others; above zero.
         elastic: whether it can be resized and preempted. One that cannot keeps what it has.
         current: what it has; None while it has nothing.
-        guaranteed: devices that are never taken from it.
+        guaranteed: how many of the devices that it has are never taken from it.
         attained: device-seconds it has had so far.
-        waiting: seconds since it last had devices, or since it came; 0 while it runs.
+        waiting: seconds that it was without devices, less those that it had some, never below 0.
+            A job that comes to run after a long wait thus stays urgent for a while: else the next
+            decision would take its devices again, before it has left its start pause.
         start_pause, resize_pause: seconds lost when it is started, and when it is changed in place.
         pause_left: seconds that are left of a pause under way.
         unmeasured: types on which it has never run (indices): its rates there are guesses.
@@ -125,11 +130,13 @@ class Reason:
         text: in words, one or two sentences.
         chosen: what it got; None for nothing.
         alternatives: the best of the others, best first.
+        probed: types (indices) of which it got one device only to measure it there.
     """
 
     text: str
     chosen: Option | None = None
     alternatives: tuple[Option, ...] = ()
+    probed: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

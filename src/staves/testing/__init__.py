@@ -1,5 +1,11 @@
-"""Conformance suites: what every engine must do, as tests that a new one inherits."""
+"""Conformance suites: what any policy or engine must do, the product's own and others' alike.
 
-from staves.testing._engine import EngineCases
+No room uses them. A suite is a class: derive from it in a test module, say which object is to be
+tested, and the test runner finds the cases.
+"""
 
-__all__ = ["EngineCases"]
+from staves.testing._engine import EngineConformance
+from staves.testing._policy import PolicyConformance
+from staves.testing._views import busy, random_view
+
+__all__ = ["EngineConformance", "PolicyConformance", "busy", "random_view"]

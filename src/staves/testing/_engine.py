@@ -13,13 +13,13 @@ import pytest
 
 from staves.engines._base import Engine
 from staves.errors import StavesError
-from staves.testing._driver import Job
+from staves.testing._engine_job import Job
 
 WAIT = "while [ ! -e go ]; do sleep 0.05; done"
 """A shell command that waits for the test."""
 
 
-class EngineCases(ABC):
+class EngineConformance(ABC):
     """Inherit this in a test module of an engine, and say how one is made.
 
     Its cluster must have four `local-cpu` devices or emulated ones at least.

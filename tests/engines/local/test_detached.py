@@ -17,8 +17,8 @@ from staves.engines.local import _engine as engine_module
 from staves.engines.local._sessions import Session, end_sessions
 from staves.errors import StavesError
 from staves.hardware import parse_cluster
-from staves.testing._driver import Job
 from staves.testing._engine import WAIT
+from staves.testing._engine_job import Job
 from tests.training.launch import command, ended, environment
 
 CLUSTER = "nodes: [{name: box, devices: {local-cpu: 3}}]"

@@ -7,11 +7,11 @@ from pathlib import Path
 from staves.engines._base import Engine
 from staves.engines.local import LocalEngine
 from staves.hardware import parse_cluster
-from staves.testing import EngineCases
+from staves.testing import EngineConformance
 
 CLUSTER = "nodes: [{name: box, devices: {local-cpu: 4}}]"
 
 
-class TestLocalEngine(EngineCases):
+class TestLocalEngine(EngineConformance):
     def make(self, home: Path) -> Engine:
         return LocalEngine(home, parse_cluster(CLUSTER))

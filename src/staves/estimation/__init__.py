@@ -1,0 +1,19 @@
+"""What a job's speed would be on devices that it has or has not run on.
+
+Estimators are called like `scheduling.Rates`: configurations (C, G) in, reference samples a second
+(C,) out. numpy; no torch.
+"""
+
+from staves.estimation._profile import JobProfile
+from staves.estimation._rates import EvenRates, GuessedRates, ProfileRates
+from staves.estimation._speeds import relative_speeds
+from staves.estimation._steps import TypeLines
+
+__all__ = [
+    "EvenRates",
+    "GuessedRates",
+    "JobProfile",
+    "ProfileRates",
+    "TypeLines",
+    "relative_speeds",
+]

@@ -1,0 +1,133 @@
+"""What is known of a job's steps, by device type."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from staves.errors import InputError
+from staves.estimation._rates import GuessedRates, ProfileRates
+from staves.estimation._steps import TypeLines
+from staves.steptime import Communication, Line
+
+Lines = tuple[Line, Line]
+
+_TYPE = "type "  # how a job's knowledge marks the lines of a whole type
+
+
+@dataclass(frozen=True)
+class JobProfile:
+    """A job as far as it has been measured. One sample is one reference sample: fixed batches.
+
+    Args:
+        batch: total batch, samples a step.
+        lines: forward and backward pass by device type, where they were measured.
+        communication: as measured with `world_size` devices; None before two have run together.
+        world_size: devices that shared the gradients when `communication` was measured.
+        bounds: fewest and most samples that a device of a type may hold, where there are bounds.
+
+    Raises:
+        InputError: the batch is below 1.
+    """
+
+    batch: int
+    lines: Mapping[str, Lines] = field(default_factory=dict)
+    communication: Communication | None = None
+    world_size: int = 1
+    bounds: Mapping[str, tuple[int, int | None]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.batch < 1:
+            raise InputError(f"batch must be at least 1, but is {self.batch}")
+
+    @classmethod
+    def from_knowledge(
+        cls,
+        document: Mapping[str, Any] | None,
+        batch: int,
+        bounds: Mapping[str, tuple[int, int | None]] | None = None,
+    ) -> JobProfile:
+        """Return the profile of a job that has learned `document` (`Knowledge.to_document`).
+
+        Args:
+            document: None where it has learned nothing yet.
+            batch: total batch, samples a step.
+            bounds: as in the class.
+
+        Raises:
+            InputError: the document is not of that form.
+        """
+        if document is None:
+            return cls(batch, bounds=bounds or {})
+        try:
+            lines = {
+                name.removeprefix(_TYPE): (Line(*forward), Line(*backward))
+                for name, (forward, backward) in document["lines"].items()
+                if name.startswith(_TYPE)
+            }
+            ready, seconds = document["ready"], document["seconds"]
+            world_size = int(document["world_size"])
+            shared = ready is not None and world_size > 1
+            communication = Communication(tuple(ready), tuple(seconds)) if shared else None
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise InputError(
+                f"the job's knowledge is malformed: {error!r}", hint="it is measured again"
+            ) from error
+        return cls(batch, lines, communication, world_size, bounds or {})
+
+    @property
+    def measured(self) -> frozenset[str]:
+        """The types that the job has run on."""
+        return frozenset(self.lines)
+
+    def rates(
+        self, types: Sequence[str], relative_speed: Mapping[str, float] | None = None
+    ) -> ProfileRates | GuessedRates:
+        """Return the job's rates over configurations of `types`.
+
+        A type that was not measured has the lines of the measured type nearest in speed, scaled by
+        the ratio of their speeds.
+
+        Args:
+            types: the names of the types, in the order of the configurations' columns.
+            relative_speed: of one device by type (`relative_speeds`); 1 for an absent one.
+        """
+        speed = relative_speed or {}
+        if not self.lines:
+            return GuessedRates(self.batch, tuple(speed.get(name, 1.0) for name in types))
+        return ProfileRates(self.batch, self.type_lines(types, speed))
+
+    def type_lines(self, types: Sequence[str], relative_speed: Mapping[str, float]) -> TypeLines:
+        """Return the lines of all `types`, measured or scaled.
+
+        Raises:
+            InputError: no type has been measured.
+        """
+        if not self.lines:
+            raise InputError("nothing of the job has been measured", hint="let it run first")
+        return TypeLines(
+            tuple(types),
+            tuple(self._lines_of(name, relative_speed) for name in types),
+            tuple(self.bounds.get(name, (0, None)) for name in types),
+            self.communication,
+            self.world_size,
+        )
+
+    def _lines_of(self, name: str, relative_speed: Mapping[str, float]) -> Lines:
+        if name in self.lines:
+            return self.lines[name]
+        own = relative_speed.get(name, 1.0)
+
+        def distance(other: str) -> tuple[float, str]:
+            ratio = relative_speed.get(other, 1.0) / own
+            return max(ratio, 1 / ratio), other
+
+        nearest = min(self.lines, key=distance)
+        factor = relative_speed.get(nearest, 1.0) / own
+        forward, backward = self.lines[nearest]
+        return _scaled(forward, factor), _scaled(backward, factor)
+
+
+def _scaled(line: Line, factor: float) -> Line:
+    return Line(line.fixed * factor, line.per_sample * factor, line.floor * factor)

@@ -1,0 +1,99 @@
+"""Which configurations a job may have at all."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from staves.scheduling._view import Counts, JobView, View
+
+Table = NDArray[np.int64]
+"""Configurations, shape (C, G)."""
+
+
+def unpinned(view: View) -> Counts:
+    """Return the devices of each type that a policy decides about: all but those of pinned jobs.
+
+    A pinned job may hold more than there is, on nodes that are being drained.
+    """
+    left = np.array(view.capacity, dtype=np.int64)
+    for job in view.jobs:
+        if job.pinned and job.current is not None:
+            left -= np.array(job.current, dtype=np.int64)
+    return tuple(np.maximum(left, 0).tolist())
+
+
+def usable(job: JobView, available: Sequence[int]) -> Counts:
+    """Return how many of `available` devices of each type the job could have at most."""
+    return tuple(
+        min(count, job.maximum) if job.types is None or g in job.types else 0
+        for g, count in enumerate(available)
+    )
+
+
+def permitted(job: JobView, configurations: Table) -> NDArray[np.bool_]:
+    """Say which rows keep to the job's minimum, maximum, types and mix; shape (C,)."""
+    total = configurations.sum(axis=1)
+    fine: NDArray[np.bool_] = (total >= max(1, job.minimum)) & (total <= job.maximum)
+    if job.types is not None:
+        others = [g for g in range(configurations.shape[1]) if g not in job.types]
+        fine &= ~configurations[:, others].any(axis=1)
+    if not job.mix:
+        fine &= (configurations > 0).sum(axis=1) == 1
+    return fine
+
+
+def keeps_guaranteed(
+    job: JobView, available: Sequence[int], configurations: Table
+) -> NDArray[np.bool_]:
+    """Say which rows leave the job the devices that are guaranteed to it; shape (C,).
+
+    Devices that it held and that are gone count no longer.
+    """
+    if job.current is None or not job.guaranteed:
+        return np.ones(len(configurations), dtype=bool)
+    held = np.minimum(job.current, available)
+    kept = np.minimum(configurations, held).sum(axis=1)
+    fine: NDArray[np.bool_] = kept >= min(job.guaranteed, int(held.sum()))
+    return fine
+
+
+def every(job: JobView, available: Sequence[int], limit: int) -> Table | None:
+    """Return all permitted configurations within `available`; None where a grid exceeds `limit`.
+
+    Args:
+        job: the job.
+        available: devices of each type, (G,).
+        limit: the most cells of the grid, (count + 1) over types multiplied, that are looked at.
+    """
+    most = usable(job, available)
+    if not job.mix:
+        if sum(most) > limit:
+            return None
+        rows = [single(len(most), g, n) for g, top in enumerate(most) for n in range(1, top + 1)]
+    else:
+        if math.prod(top + 1 for top in most) > limit:
+            return None
+        rows = list(itertools.product(*(range(top + 1) for top in most)))
+    table = as_table(rows, len(most))
+    return table[permitted(job, table)]
+
+
+def single(types: int, g: int, count: int) -> Counts:
+    """Return `count` devices of type `g` among `types` types."""
+    return tuple(count if h == g else 0 for h in range(types))
+
+
+def as_table(rows: Sequence[Counts], types: int) -> Table:
+    """Return rows of counts as an array of shape (len(rows), types), empty ones included."""
+    return np.array(rows, dtype=np.int64).reshape(len(rows), types)
+
+
+def in_words(counts: Sequence[int], types: Sequence[str]) -> str:
+    """Return `2 a100 + 1 t4`, or `nothing`."""
+    parts = [f"{n} {name}" for n, name in zip(counts, types, strict=True) if n]
+    return " + ".join(parts) or "nothing"

@@ -1,0 +1,120 @@
+"""Placement: from counts to devices. Pure; the service and the simulator share it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from staves.errors import InputError
+from staves.hardware import Allocation, Device
+from staves.scheduling._view import Counts
+
+Need = dict[str, int]
+
+
+def place(
+    devices: Sequence[Device],
+    chosen: Mapping[str, Counts],
+    types: Sequence[str],
+    current: Mapping[str, Allocation],
+) -> dict[str, Allocation]:
+    """Return the devices of every job.
+
+    Jobs whose counts are what they have stay exactly as they are. Others keep as many of their
+    devices as they can, in the order of their ranks, those first that stand together on a node; new
+    ones follow. New devices come from the fewest nodes: the one that holds all that is missing and
+    then has least left, or else the one that holds most of it, jobs that want most first.
+
+    Args:
+        devices: all that may be used, in the cluster's order; those of drained nodes are left out,
+            but for those of pinned jobs.
+        chosen: by job id, devices of each type.
+        types: the names of the types, in the order of the counts.
+        current: by job id, what the job has; jobs that are not in `chosen` lose it.
+
+    Raises:
+        InputError: there are too few devices of a type.
+    """
+    there = {device.name for device in devices}
+    kept: dict[str, list[Device]] = {}
+    missing: dict[str, Need] = {}
+    for job, counts in chosen.items():
+        wanted = {name: n for name, n in zip(types, counts, strict=True) if n}
+        held = [d for d in current.get(job, Allocation()) if d.name in there]
+        kept[job] = _kept(held, wanted)
+        for device in kept[job]:
+            wanted[device.type.name] -= 1
+        missing[job] = {name: n for name, n in wanted.items() if n}
+    taken = {device.name for held in kept.values() for device in held}
+    free = _Free([device for device in devices if device.name not in taken])
+    for job in sorted(chosen, key=lambda job: (-sum(missing[job].values()), job)):
+        home = {device.node for device in kept[job]}
+        kept[job] += free.take(job, missing[job], home)
+    return {job: Allocation(tuple(kept[job])) for job in chosen}
+
+
+def _kept(held: Sequence[Device], wanted: Need) -> list[Device]:
+    """Return the devices that stay: up to what is wanted of each type, from the fewest nodes."""
+    room = dict(wanted)
+    by_node: dict[str, list[Device]] = {}
+    for device in held:
+        by_node.setdefault(device.node, []).append(device)
+    stays: set[str] = set()
+    while by_node:
+        fit = {node: _covered(_count(there), room) for node, there in by_node.items()}
+        node = max(by_node, key=lambda node: (fit[node], -len(by_node[node])))  # first of equals
+        for device in by_node.pop(node):
+            if room.get(device.type.name, 0):
+                room[device.type.name] -= 1
+                stays.add(device.name)
+    return [device for device in held if device.name in stays]
+
+
+class _Free:
+    """The devices that nobody has, by node and type."""
+
+    def __init__(self, devices: Sequence[Device]) -> None:
+        self._nodes: dict[str, dict[str, list[Device]]] = {}
+        for device in devices:
+            node = self._nodes.setdefault(device.node, {})
+            node.setdefault(device.type.name, []).append(device)
+
+    def take(self, job: str, need: Need, home: set[str]) -> list[Device]:
+        """Return the devices that `job` needs, and let them be free no more."""
+        need, result = dict(need), []
+        while any(need.values()):
+            node = self._best(need, home)
+            if node is None:
+                name, count = next((name, n) for name, n in need.items() if n)
+                raise InputError(
+                    f"{job}: {count} more devices of {name} are chosen than are free",
+                    hint="the decision must fit in the devices that may be used",
+                )
+            for name, there in self._nodes[node].items():
+                count = min(need.get(name, 0), len(there))
+                result += there[:count]
+                del there[:count]
+                need[name] = need.get(name, 0) - count
+            home = home | {node}
+        return result
+
+    def _best(self, need: Need, home: set[str]) -> str | None:
+        """Return the node to take from: all if it can, then most; at home; least left over."""
+        best, best_key = None, (0, False, 0)
+        for node, there in self._nodes.items():
+            counts = {name: len(devices) for name, devices in there.items()}
+            covered = _covered(counts, need)
+            key = (covered, node in home, covered - sum(counts.values()))
+            if covered and (best is None or key > best_key):
+                best, best_key = node, key
+        return best
+
+
+def _count(devices: Sequence[Device]) -> Need:
+    counts: Need = {}
+    for device in devices:
+        counts[device.type.name] = counts.get(device.type.name, 0) + 1
+    return counts
+
+
+def _covered(counts: Need, need: Need) -> int:
+    return sum(min(n, need.get(name, 0)) for name, n in counts.items())

@@ -1,0 +1,135 @@
+"""The configurations that are weighed for a job: all on small clusters, well-chosen ones beyond."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from staves.scheduling._configurations import (
+    Table,
+    as_table,
+    every,
+    keeps_guaranteed,
+    permitted,
+    single,
+    usable,
+)
+from staves.scheduling._view import Counts, JobView
+
+MOST = 200
+"""Configurations a job at most."""
+
+
+def configurations(
+    job: JobView, available: Counts, free: Counts, node_sizes: Sequence[frozenset[int]]
+) -> Table:
+    """Return the configurations to weigh for a job that is not pinned, shape (C, G), C <= MOST.
+
+    All of them where they are few. Else, in this order, as many as there is room for:
+
+    * what it has now, that with one device of one type more or less, and that with everything
+      which is free of one type or of all: so it can always take up devices that would idle;
+    * of one type: the minimum, the maximum, 1 to 8, then steps of a quarter, and whole nodes;
+    * mixed: the fastest types filled one after the other, and the finest grid over the types, of
+      0, 1, 2, 4, ... up to all there are, that still has room.
+
+    Args:
+        job: the job.
+        available: devices of each type that may be given out, (G,).
+        free: those of them that nobody has, (G,).
+        node_sizes: for each type, how many of it nodes have.
+    """
+    table = every(job, available, MOST)
+    if table is None:
+        most = usable(job, available)
+        rows = itertools.chain(
+            _near(job, most, free),
+            _of_one_type(job, most, node_sizes),
+            _filled(job, most) if job.mix else (),
+            _grid(most) if job.mix else (),
+        )
+        table = as_table(list(dict.fromkeys(rows)), len(available))  # keeps the order
+        table = table[permitted(job, table)][:MOST]
+    return table[keeps_guaranteed(job, available, table)]
+
+
+def _near(job: JobView, most: Counts, free: Counts) -> Iterator[Counts]:
+    current = (0,) * len(most) if job.current is None else job.current
+    held = tuple(map(min, current, most))
+    yield held
+    room = job.maximum - sum(held)
+    for g, count in enumerate(held):
+        for step in (1, -1, min(free[g], room)):
+            if 0 <= count + step <= most[g]:
+                yield (*held[:g], count + step, *held[g + 1 :])
+    everything = tuple(map(min, np.add(held, free).tolist(), most))
+    yield _clipped(everything, job.maximum, range(len(most)))
+
+
+def _of_one_type(
+    job: JobView, most: Counts, node_sizes: Sequence[frozenset[int]]
+) -> Iterator[Counts]:
+    for g, top in enumerate(most):
+        sizes = {min(job.minimum, top), top}
+        sizes |= {k * size for size in node_sizes[g] for k in range(1, top // size + 1)}
+        count = 1
+        while count <= top:
+            sizes.add(count)
+            count += 1 if count < 8 else count // 4
+        ladder = sorted(size for size in sizes if max(1, job.minimum) <= size <= top)
+        share = MOST // (2 * len(most))  # half of the room, evenly over the types
+        for index in np.unique(np.linspace(0, len(ladder) - 1, share).round().astype(int)):
+            if ladder:
+                yield single(len(most), g, ladder[index])
+
+
+def _filled(job: JobView, most: Counts) -> Iterator[Counts]:
+    """Yield all of the fastest type, then of the two fastest, ...: up to minimum and to maximum."""
+    speed = job.rates(np.eye(len(most), dtype=np.int64))
+    order = np.argsort(-speed, kind="stable").tolist()
+    for start in range(len(order)):
+        for total in (max(1, job.minimum), job.maximum):
+            yield _clipped(most, total, order[start:])
+        yield _clipped(most, job.maximum, order[: start + 1])
+
+
+def _clipped(most: Counts, total: int, order: Sequence[int]) -> Counts:
+    counts = [0] * len(most)
+    for g in order:
+        counts[g] = min(most[g], total - sum(counts))
+    return tuple(counts)
+
+
+def _grid(most: Counts) -> Iterator[Counts]:
+    """Yield a grid of at most MOST cells: powers of 2, of 4, ...; at the end, none or all."""
+    for base in (2, 4, 16):
+        ladders = [_powers(top, base) for top in most]
+        if math.prod(map(len, ladders)) <= MOST:
+            yield from itertools.product(*ladders)
+            return
+    yield from itertools.islice(itertools.product(*(sorted({0, top}) for top in most)), MOST)
+
+
+def _powers(top: int, base: int) -> list[int]:
+    values, value = {0, top}, 1
+    while value < top:
+        values.add(value)
+        value *= base
+    return sorted(values)
+
+
+def undominated(table: Table, utility: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Say which configurations no other one beats with no more devices of any type; shape (C,).
+
+    Of equals the smallest stays, and of those the first. Leaving the others out changes no optimum.
+    """
+    order = np.lexsort((table.sum(axis=1), -utility))  # better ones first
+    ordered = table[order]
+    no_more = (ordered[:, None] <= ordered[None, :]).all(axis=2)  # row k is no more than row i
+    keep = np.zeros(len(utility), dtype=bool)
+    keep[order] = ~np.triu(no_more, 1).any(axis=0)
+    return keep

@@ -1,0 +1,1 @@
+"""The service: jobs that are submitted, kept, scheduled and watched."""

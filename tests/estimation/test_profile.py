@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from staves.errors import InputError
+from staves.estimation import GuessedRates, JobProfile, relative_speeds
+from staves.steptime import Communication, Device, Line, StepTimeModel, integer_split
+from staves.training._environment import WorkerDevice
+from staves.training._knowledge import Knowledge
+
+
+def lines(seconds: float) -> tuple[Line, Line]:
+    return Line(0.1 * seconds, 0.2 * seconds), Line(0.3 * seconds, 0.4 * seconds, 0.35 * seconds)
+
+
+def profile(seconds: Mapping[str, float], batch: int = 10, world_size: int = 2) -> JobProfile:
+    return JobProfile(batch, {name: lines(s) for name, s in seconds.items()}, world_size=world_size)
+
+
+def test_what_a_job_learned_comes_back_as_its_profile() -> None:
+    known = Communication((0.5, 1.0), (0.02, 0.03))
+    devices = [WorkerDevice("n/a-0", "a"), WorkerDevice("n/b-0", "b")]
+    model = StepTimeModel((Device("0", "a", *lines(1.0)), Device("1", "b", *lines(3.0))), known)
+    document = Knowledge().learn(model, devices).to_document()
+    found = JobProfile.from_knowledge(document, 64)
+    assert found.measured == {"a", "b"}
+    assert found == JobProfile(64, {"a": lines(1.0), "b": lines(3.0)}, known, 2)
+    rate = found.rates(("b", "a"))(np.array([[1, 1]]))
+    assert rate[0] == pytest.approx(64 / integer_split(model, 64).step_seconds)
+
+
+def test_a_lone_device_tells_nothing_of_communication() -> None:
+    model = StepTimeModel((Device("0", "a", *lines(1.0)),), Communication((1.0,), (0.5,)))
+    document = Knowledge().learn(model, [WorkerDevice("n/a-0", "a")]).to_document()
+    assert JobProfile.from_knowledge(document, 8).communication is None
+
+
+def test_before_anything_is_known_speeds_count() -> None:
+    found = JobProfile.from_knowledge(None, 32)
+    assert found.measured == frozenset()
+    rates = found.rates(("a", "b"), {"a": 2.0})
+    assert isinstance(rates, GuessedRates)
+    one_a, one_b, both, four_b = rates(np.array([[1, 0], [0, 1], [1, 1], [0, 4]]))
+    assert one_a == 2 * one_b
+    assert 0.9 * (one_a + one_b) < both < one_a + one_b
+    assert 3 * one_b < four_b < 4 * one_b
+
+
+def test_unmeasured_types_have_the_lines_of_the_nearest_scaled() -> None:
+    found = profile({"slow": 4.0, "fast": 1.0})
+    speeds = {"slow": 0.25, "fast": 1.0, "new": 0.3}
+    rates = found.rates(("slow", "new"), speeds)(np.eye(2, dtype=np.int64))
+    assert rates[1] == pytest.approx(rates[0] * 0.3 / 0.25)
+    unknown = found.rates(("fast", "other"), {})(np.eye(2, dtype=np.int64))
+    assert unknown[1] == unknown[0]
+
+
+def test_the_ratio_of_two_types_is_the_median_over_jobs() -> None:
+    jobs = [profile({"a": 1.0, "b": ratio}) for ratio in (2.0, 3.0, 50.0)]
+    speeds = relative_speeds([*jobs, profile({"b": 7.0}), JobProfile(5)])
+    assert speeds["a"] / speeds["b"] == pytest.approx(3.0)
+    assert speeds["a"] * speeds["b"] == pytest.approx(1.0)
+
+
+def test_ratios_go_along_chains_of_jobs() -> None:
+    jobs = [profile({"a": 1.0, "b": 2.0}), profile({"b": 1.0, "c": 5.0})]
+    apart = profile({"x": 1.0, "y": 4.0})
+    speeds = relative_speeds([*jobs, apart])
+    assert speeds["a"] / speeds["c"] == pytest.approx(10.0)
+    assert speeds["x"] == pytest.approx(2.0)
+    assert speeds["y"] == pytest.approx(0.5)
+    assert relative_speeds([]) == {}
+
+
+@pytest.mark.parametrize("document", [{}, {"lines": 3}, {"lines": {"type a": [1]}}])
+def test_malformed_knowledge_is_refused(document: dict[str, object]) -> None:
+    with pytest.raises(InputError, match="malformed"):
+        JobProfile.from_knowledge(document, 8)
