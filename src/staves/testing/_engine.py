@@ -172,12 +172,10 @@ class EngineConformance(ABC):
         job.train(job.devices[:3])
         before = job.until_on(job.devices[:3])
         job.stop(save=True)
-        job.allow(job.allowed + 1)  # ranks wait in the script for it
-        status = job.end()
+        status = job.end(crawl=True)  # ranks wait in the script for the next step
         assert status.ended is not None
         assert status.ended.end == "saved", job.log()
-        saved = sorted((job.folder / "checkpoints").glob("step-*/manifest.json"))
-        step = json.loads(saved[-1].read_text())["step"]
+        step = job.saved_step()
         assert step >= before.progress["step"]
         assert status.progress["step"] == step
         job.attempt = 2
@@ -189,6 +187,17 @@ class EngineConformance(ABC):
         assert status.ended is not None
         assert status.ended.end == "finished", job.log()
         job.prove()
+
+    def test_one_that_is_lost_as_it_saves_is_replaced(self, job: Job) -> None:
+        job.train(job.devices[:2])
+        job.until_on(job.devices[:2])
+        (job.folder / "die").touch()
+        job.stop(save=True)
+        status = job.end(crawl=True)
+        assert not (job.folder / "die").exists()
+        assert status.ended is not None
+        assert status.ended.end == "saved", job.log()
+        assert job.saved_step() == status.progress["step"]
 
     def test_a_checkpoint_that_never_comes_is_not_waited_for(self, job: Job) -> None:
         job.train(job.devices[:2])

@@ -37,6 +37,22 @@ run = staves.init(batch_size=12, seed=3)
 inputs = torch.randn(60, 4, generator=torch.Generator().manual_seed(1))
 module = torch.nn.Linear(4, 1)
 model, optimizer = run.prepare(module, torch.optim.SGD(module.parameters(), lr=0.01))
+
+
+class Fault:
+    """Dies as its state is taken for a checkpoint."""
+
+    def state_dict(self):
+        if (folder / "die").exists():
+            (folder / "die").unlink()
+            os.kill(os.getpid(), 9)
+        return {}
+
+    def load_state_dict(self, state):
+        pass
+
+
+run.register("fault", Fault())
 batches = run.loader(torch.utils.data.TensorDataset(inputs, inputs.sum(1, keepdim=True)))
 for epoch in run.epochs(30):
     for x, y in batches:
@@ -124,9 +140,9 @@ class Job:
             time.sleep(_LOOK)
         return status
 
-    def end(self) -> Status:
+    def end(self, *, crawl: bool = False) -> Status:
         """Wait for its end."""
-        return self.until(lambda status: status.phase == "ended", "its end")
+        return self.until(lambda status: status.phase == "ended", "its end", crawl=crawl)
 
     def log(self) -> str:
         """Return all that it and its supervisor have printed."""
@@ -168,6 +184,11 @@ class Job:
         """Return the lines of a file that its commands have written; none where it is absent."""
         path = self.folder / name
         return path.read_text().splitlines() if path.exists() else []
+
+    def saved_step(self) -> int:
+        """Return the step of the newest checkpoint."""
+        saved = sorted((self.folder / "checkpoints").glob("step-*/manifest.json"))
+        return int(json.loads(saved[-1].read_text())["step"])
 
     def prove(self) -> None:
         """Prove from the ledger that every sample was trained once an epoch, over all attempts."""

@@ -179,9 +179,11 @@ class Planner:
 
     def decide(self, records: Sequence[Sequence[StepRecord]]) -> tuple[Plan, StepTimeModel | None]:
         """Return the next plan and the model behind it, from every rank's records."""
-        if not all(records):  # such as epochs without one full batch: nothing to go by yet
-            return self.plan, self.model
         number = self.plan.number + 1
+        if not all(records):  # such as epochs without one full batch: nothing to go by yet
+            if self.plan.stage == "even" and self.model is not None:  # nothing to compare with
+                return self._optimal(number, self.model, jitter=1.0), self.model
+            return self.plan, self.model
         if self.plan.stage == "even" and self.model is None:
             spread = self._spread(records)
             return Plan(number, "spread", spread, self.micro_steps), None

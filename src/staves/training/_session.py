@@ -306,6 +306,7 @@ class Session:
             generation, step=self.committed_steps, loader=self.loader, checkpoint=folder
         )
         self._teller.knowledge(self.progress.knowledge, rank=self.rank)
+        self._tell_progress(now=True)
         self.timer.pause()
         self._tell_plan()
 
