@@ -18,7 +18,7 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-import threading
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -75,8 +75,7 @@ class AttemptFolder(RunFolder):
 
         The claim appears with its lock held, and is there for good: an attempt runs once.
         """
-        own = self.path / f"claim.{os.getpid()}.{threading.get_ident()}"
-        descriptor = os.open(own, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        descriptor, own = tempfile.mkstemp(prefix="claim.", dir=self.path)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             os.link(own, self.path / "claim")
@@ -84,7 +83,7 @@ class AttemptFolder(RunFolder):
             os.close(descriptor)
             return None
         finally:
-            own.unlink()
+            os.unlink(own)  # noqa: PTH108
         return descriptor
 
     @property

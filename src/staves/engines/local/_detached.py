@@ -71,9 +71,9 @@ class Detached:
         if wanted is not None and wanted["request"] > self._request:
             self._request = wanted["request"]
             devices = [from_document(document) for document in wanted["devices"]]
+            self.status.resized(self._request, [device.name for device in devices])
             if self.launch.per_device:
                 self.supervisor.resize(devices, wanted["local_ranks"])
-                self.status.resized(self._request, [device.name for device in devices])
         stop = self._news("stop.json")
         if stop is not None:
             self.supervisor.stop(save=stop["save"], grace=stop["grace"])

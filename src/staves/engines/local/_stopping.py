@@ -35,7 +35,7 @@ class Stopping:
         self._told = self._save = self._ending = False
         self._ending_since = 0.0
         self._signals = self._heeded = 0
-        self._asked: tuple[int, int] | None = None
+        self._asked: dict[int, int] = {}  # members, and the newest generation in which each was
 
     def tell(self, *, save: bool, grace: float) -> None:
         """End within `grace` seconds; `save`: with a checkpoint of the next step boundary."""
@@ -56,16 +56,15 @@ class Stopping:
             return None
         if not self._save or not members or time.monotonic() >= self.until:
             return "end"
-        if self._asked == (members[0], generation):
+        if self._asked.get(members[0]) == generation:
             return None
-        self._asked = members[0], generation
+        self._asked[members[0]] = generation
         return members[0]
 
     def saved(self, member: int, message: dict[str, Any]) -> bool | None:
         """Return whether all is saved now (False: it cannot be); None from one not asked."""
-        if self._asked is None or self._asked[0] != member:
-            return None
-        return bool(message["saved"])
+        # One that a planned change is about to replace stays at its boundary all the same.
+        return bool(message["saved"]) if member in self._asked else None
 
     def begin_to_end(self) -> None:
         """The run ends now, for whatever reason: a further signal hurries that."""

@@ -314,7 +314,7 @@ class Supervisor:
             elif kind == "left":
                 worker.left = True
             elif kind == "saved":
-                self._saved(member, message)
+                self._saved(worker, message)
             elif kind == "finished":
                 worker.report = self._reports[member] = message["report"]
                 self._do(coordinator.finished(member, now))
@@ -454,9 +454,9 @@ class Supervisor:
             self._tell([due], "save")
         return self._outcome is not None
 
-    def _saved(self, member: int, message: dict[str, Any]) -> None:
-        saved = self._stopping.saved(member, message)
-        if saved is None or self._outcome is not None:
+    def _saved(self, worker: Worker, message: dict[str, Any]) -> None:
+        saved = self._stopping.saved(worker.member, message)
+        if saved is None or self._outcome is not None or worker.told_to_end:
             return
         if saved:
             self._told("saved")
