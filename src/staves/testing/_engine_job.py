@@ -21,8 +21,7 @@ PATIENCE = 120.0
 """Seconds to wait for a condition: far beyond what a quiet machine needs."""
 
 _LOOK = 0.02  # seconds between two looks
-_AHEAD = 10  # steps
-_CRAWL = 0.3  # seconds for a step while a condition is waited for
+_CRAWL = 0.1  # seconds for a step while a condition is waited for
 
 SCRIPT = '''\
 """A small training whose steps begin as FOLDER/allow lets them."""
@@ -134,9 +133,8 @@ class Job:
             assert status.phase not in ("ended", "lost"), f"before {what}: {status}\n{self.log()}"
             if crawl and now >= due:
                 due = now + _CRAWL
-                told = status.progress.get("step", 0)
-                # Not far beyond what is known: a slow start must not use up the steps.
-                self.allow(max(self.allowed, min(self.allowed + 1, told + _AHEAD)))
+                # One by one: a slow start must not use up the steps.
+                self.allow(max(self.allowed, self.committed() + 1))
             time.sleep(_LOOK)
         return status
 
@@ -185,6 +183,17 @@ class Job:
         path = self.folder / name
         return path.read_text().splitlines() if path.exists() else []
 
+    def ledger(self) -> list[dict[str, Any]]:
+        """Return the whole rows of the ledger that the checkpoints' folder has."""
+        path = self.folder / "checkpoints" / "ledger.jsonl"
+        text = path.read_text() if path.exists() else ""
+        return [json.loads(line) for line in text.split("\n")[:-1]]
+
+    def committed(self) -> int:
+        """Return the steps that are committed."""
+        steps = [row["step"] for row in self.ledger() if row["kind"] in ("step", "attempt")]
+        return steps[-1] + 1 if steps else 0
+
     def saved_step(self) -> int:
         """Return the step of the newest checkpoint."""
         saved = sorted((self.folder / "checkpoints").glob("step-*/manifest.json"))
@@ -192,9 +201,8 @@ class Job:
 
     def prove(self) -> None:
         """Prove from the ledger that every sample was trained once an epoch, over all attempts."""
-        lines = (self.folder / "checkpoints" / "ledger.jsonl").read_text().splitlines()
-        rows = [json.loads(line) for line in lines]
-        proof = prove([row for row in rows if row["kind"] != "data"], SAMPLES)
+        rows = [row for row in self.ledger() if row["kind"] != "data"]
+        proof = prove(rows, SAMPLES)
         assert proof.ok, proof.problems
         assert proof.steps == EPOCHS * SAMPLES // 12
 
