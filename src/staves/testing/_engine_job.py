@@ -21,7 +21,7 @@ PATIENCE = 120.0
 """Seconds to wait for a condition: far beyond what a quiet machine needs."""
 
 _LOOK = 0.02  # seconds between two looks
-_CRAWL = 0.1  # seconds for a step while a condition is waited for
+_CRAWL = 0.2  # seconds for a step while a condition is waited for
 
 SCRIPT = '''\
 """A small training whose steps begin as FOLDER/allow lets them."""
@@ -107,7 +107,7 @@ class Job:
             Launch(self.name, self.attempt, command, tuple(devices), environ=variables, **options)
         )
 
-    def train(self, devices: Sequence[Device], *, steps: int = 2) -> None:
+    def train(self, devices: Sequence[Device], *, steps: int = 2, **environ: str) -> None:
         """Launch the elastic script, with checkpoints, and let it make so many steps."""
         script = self.folder / "train.py"
         script.write_text(SCRIPT)
@@ -116,6 +116,7 @@ class Job:
             f"exec {shlex.quote(sys.executable)} train.py .",
             devices,
             checkpoint=self.folder / "checkpoints",
+            environ=environ,
         )
 
     # -- what is seen of it
@@ -132,8 +133,8 @@ class Job:
             assert now < start + PATIENCE, f"waited for {what} in vain: {status}"
             assert status.phase not in ("ended", "lost"), f"before {what}: {status}\n{self.log()}"
             if crawl and now >= due:
-                due = now + _CRAWL
-                # One by one: a slow start must not use up the steps.
+                # A busy machine starts newcomers slowly: the steps must last until they are there.
+                due = now + (_CRAWL if now < start + 10 else 10 * _CRAWL)
                 self.allow(max(self.allowed, self.committed() + 1))
             time.sleep(_LOOK)
         return status
