@@ -20,7 +20,15 @@ from staves.steptime import (
     integer_split,
 )
 from staves.training._environment import WorkerDevice
-from staves.training._planner import PROBE, SETTLE, WARM_UP, Plan, Planner, check_split
+from staves.training._planner import (
+    COMPARE,
+    PROBE,
+    SETTLE,
+    WARM_UP,
+    Plan,
+    Planner,
+    check_split,
+)
 from staves.training._timing import StepRecord
 
 KEPT = 400  # records that a run keeps
@@ -273,3 +281,45 @@ def test_epochs_without_one_full_batch_measure_nothing_and_decide_nothing() -> N
 def test_splits_that_are_none(split: list[int], message: str) -> None:
     with pytest.raises(InputError, match=message):
         check_split(split, 32, 2)
+
+
+def regrouped(job: Job, *, compare: bool) -> Job:
+    """The next generation of a job: the same devices but for the last, with what was learned."""
+    knowledge, since, number = job.planners[0].knowledge, job.step, job.plan.number + 1
+    smaller = Job(truth(FOUR[:3], *BUCKETS), 64)
+    devices = [_worker(i, 0) for i in range(3)]
+    smaller.planners = [
+        Planner(
+            64, devices, [None] * 3, knowledge=knowledge, since=since, number=number,
+            compare=compare,
+        )
+        for _ in devices
+    ]  # fmt: skip
+    smaller.step = smaller.since = since
+    smaller.stages = [smaller.plan]
+    return smaller
+
+
+@pytest.mark.parametrize("compare", [False, True])
+def test_known_devices_measure_an_even_split_only_to_compare(compare: bool) -> None:
+    job = Job(truth(FOUR, *BUCKETS), 64)
+    job.train(30)
+    job = regrouped(job, compare=compare)
+    best = integer_split(job.model, 64).local_batches
+    if compare:
+        assert job.plan.local_batches == even_split(job.model, 64).local_batches
+        job.train(SETTLE + COMPARE)
+        assert job.plan.stage == "even"
+        assert len(job.records[0]) == COMPARE
+        job.train(1)
+    assert (job.plan.stage, job.plan.local_batches) == ("optimal", best)
+    assert [plan.stage for plan in job.stages] == ["even", "optimal"][0 if compare else 1 :]
+
+
+def test_a_comparison_without_measurements_is_given_up() -> None:
+    job = Job(truth(FOUR, *BUCKETS), 64)
+    job.train(30)
+    planner = regrouped(job, compare=True).planners[0]
+    plan, model = planner.decide([[], [], []])
+    assert plan.stage == "optimal"
+    assert model is planner.model

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from staves.cli._output import print_json
-from staves.engines.local import RunFolder, staves_home
+from staves.engines.local import RunFolder, newest_attempt, staves_home
 from staves.errors import StavesError
 
 
@@ -29,7 +29,8 @@ def _check_job(job: str, as_json: bool) -> None:
     from staves.engines.local import job_ledger
     from staves.membership import prove
 
-    folder = RunFolder.find(staves_home(), job)
+    home = staves_home()
+    folder = newest_attempt(home, job) or RunFolder.find(home, job)
     path, length, rows = job_ledger(folder)
     proof = prove(rows, length)
     document = {

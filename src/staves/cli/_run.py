@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import difflib
 import math
+import os
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -15,15 +16,15 @@ from staves.cli._output import messages, print_json
 from staves.cli._run_view import RunView
 from staves.documents import duration
 from staves.engines.local import (
-    EpochLosses,
     Outcome,
     RunFolder,
     Supervisor,
     local_ranks,
     staves_home,
+    summarise,
 )
 from staves.errors import InputError, StavesError
-from staves.hardware import MISSES_ALLOWED, Cluster, Device, read_cluster, this_machine
+from staves.hardware import Cluster, Device, read_cluster, this_machine
 
 _OPTIONS = (
     "--devices", "--min", "--max", "--batch", "--split", "--grace", "--checkpoint", "--every",
@@ -95,12 +96,12 @@ def run(
     with view:
         view.say(f"run {folder.name}")
         supervisor = Supervisor(
-            [str(path), *context.args],
+            [sys.executable, str(path), *context.args],
             chosen,
             folder=folder,
             minimum=minimum,
             grace=grace,
-            environ=environ,
+            environ={**os.environ, **environ},
             on_message=view.message,
             on_output=view.output,
             on_warning=view.warn,
@@ -114,31 +115,6 @@ def run(
         print_json(figures)
     else:
         view.summary(figures)
-
-
-def summarise(
-    outcome: Outcome, losses: EpochLosses, of_leavers: list[dict[str, int]]
-) -> dict[str, Any]:
-    """Return the run's figures: those of its last rank 0, with all ranks' losses and deadlines."""
-    if not outcome.reports:
-        # A script that never made a run, or never trained, has nothing to report.
-        return {
-            "steps": 0, "samples": 0, "epochs": 0, "step_seconds": None,
-            "predicted_step_seconds": None, "even_step_seconds": None, "local_batches": [],
-            "rescales": 0, "emulated": False,
-        }  # fmt: skip
-    figures = dict(next(iter(sorted(outcome.reports.items())))[1])
-    figures["loss"] = {"first": losses.mean(losses.first), "last": losses.mean(losses.last)}
-    deadlines = [r["deadlines"] for r in outcome.reports.values() if r["deadlines"] is not None]
-    deadlines += of_leavers
-    del figures["deadlines"]
-    if deadlines:
-        steps = sum(d["steps"] for d in deadlines)
-        missed = sum(d["missed"] for d in deadlines)
-        figures["emulated"] = True
-        figures["deadlines"] = {"device_steps": steps, "missed": missed}
-        figures["void"] = missed > MISSES_ALLOWED * steps
-    return figures
 
 
 def _cluster(devices: Path | None) -> Cluster:
@@ -226,6 +202,9 @@ def _checkpoint_options(checkpoint: Path | None, every: str | None) -> dict[str,
 
 def _raise_failure(outcome: Outcome) -> None:
     if outcome.stopped_by is not None:
+        if outcome.told == "saved":
+            line = "saved; the same command goes on from there"
+            messages.print(f"staves: {line}", markup=False)
         if outcome.stopped_by == signal.SIGINT:
             raise KeyboardInterrupt
         messages.print("staves: ended by SIGTERM", markup=False)
@@ -240,23 +219,8 @@ def _raise_failure(outcome: Outcome) -> None:
                 f"{outcome.traceback}\n--- end of the script's output ---",
                 file=sys.stderr,
             )
-        status = outcome.status
-        what = f"failed on rank {rank} ({name}) with {_how(status)}"
-        if status == 0:
-            what = f"ended on rank {rank} ({name}) before its training was finished"
         raise StavesError(
-            f"the script {what}",
-            hint=f"its whole output: {outcome.log}",
+            f"the script {outcome.failure()}", hint=f"its whole output: {outcome.log}"
         )
     if outcome.reason is not None:
         raise StavesError(outcome.reason)
-
-
-def _how(status: int) -> str:
-    """Say how a process ended."""
-    if status > 0:
-        return f"exit status {status}"
-    try:
-        return f"signal {signal.Signals(-status).name}"
-    except ValueError:  # real-time signals have no name
-        return f"signal {-status}"

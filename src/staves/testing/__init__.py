@@ -1,10 +1,11 @@
-"""Conformance suites: what any policy must do, the product's own and those of others alike.
+"""Conformance suites: what any policy or engine must do, the product's own and others' alike.
 
 No room uses them. A suite is a class: derive from it in a test module, say which object is to be
 tested, and the test runner finds the cases.
 """
 
+from staves.testing._engine import EngineConformance
 from staves.testing._policy import PolicyConformance
 from staves.testing._views import busy, random_view
 
-__all__ = ["PolicyConformance", "busy", "random_view"]
+__all__ = ["EngineConformance", "PolicyConformance", "busy", "random_view"]

@@ -52,6 +52,8 @@ class Checkpoints:
         self._token, self._say = token, say
         self._last = time.monotonic()
         self._writer: threading.Thread | None = None
+        self.written: int | None = None
+        """The step of the newest that this process has whole on disk."""
 
     def claim(self) -> None:
         """Take the folder over: a stale process of an earlier attempt can write no more.
@@ -131,6 +133,7 @@ class Checkpoints:
             _sync_folder(self.folder)
             manifest = {"step": step, "files": {_STATE: entry}}
             _write_whole(final / _MANIFEST, json.dumps(manifest, indent=1).encode())
+            self.written = step
             self._prune()
         except (OSError, RuntimeError) as error:
             # torch's writer reports a full disk as a RuntimeError of its own.

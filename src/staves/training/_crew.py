@@ -55,6 +55,8 @@ class Crew(Protocol):
     on_abandon: Callable[[], None]
     losses: dict[int, float]
     """Mean losses of epochs over all ranks, as far as the supervisor has told them."""
+    save_wanted: bool
+    """Whether the job is to end at the next step boundary, with a checkpoint by rank 0."""
 
     def first(self, seat: Seat, fingerprint: str) -> Generation:
         """Say that this rank is ready, and wait for its first generation."""
@@ -80,6 +82,7 @@ class FixedCrew:
         self._generation: Generation | None = None
         self.on_abandon: Callable[[], None] = lambda: None
         self.losses: dict[int, float] = {}
+        self.save_wanted = False
 
     def first(self, seat: Seat, fingerprint: str) -> Generation:
         """Learn the other ranks' devices. `fingerprint` is not compared: nobody joins later."""
@@ -123,6 +126,7 @@ class SupervisedCrew:
         assert environment.member is not None
         self.on_abandon: Callable[[], None] = lambda: None
         self.losses: dict[int, float] = {}
+        self.save_wanted = self._dismissed = False
         self._member = environment.member
         self._channel = channel
         self._follower = Follower(environment.member)
@@ -162,6 +166,8 @@ class SupervisedCrew:
             with self._changed:
                 action = self._follower.boundary(step, time.monotonic())
                 self._answer()
+                if self._dismissed:
+                    action = "leave"
                 commit = self._follower.switched() if action == "switch" else None
                 if commit is not None:
                     self._broken = False
@@ -246,6 +252,11 @@ class SupervisedCrew:
                 self._broken = True
         elif kind == "withdraw":
             self._follower.withdrawn(message["generation"])
+        elif kind == "save":
+            self.save_wanted = True
+        elif kind == "leave":
+            # The step under way can come to no end without the ranks that leave: it is void.
+            self._dismissed = self._broken = True
         elif kind == "loss":
             self.losses[message["epoch"]] = message["loss"]
         elif kind == "lease":

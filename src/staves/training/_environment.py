@@ -38,7 +38,8 @@ class Environment:
     """Rank, world and device of this process.
 
     `launcher` is "staves" under `staves run`, "torchrun" under torchrun or anything that sets the
-    same variables, "none" under plain `python`: one process, no group.
+    same variables, "none" under plain `python`: one process, no group. `measure_even` has every
+    generation measure the even split for a few steps, to compare with.
     """
 
     launcher: Launcher = "none"
@@ -52,6 +53,7 @@ class Environment:
     split: str | None = None
     checkpoint: str | None = None
     checkpoint_every: str | None = None
+    measure_even: bool = False
 
     @classmethod
     def read(cls, environ: Mapping[str, str] | None = None) -> Environment:
@@ -82,6 +84,7 @@ class Environment:
             split=environ.get("STAVES_SPLIT") or None,
             checkpoint=environ.get("STAVES_CHECKPOINT") or None,
             checkpoint_every=environ.get("STAVES_CHECKPOINT_EVERY") or None,
+            measure_even=environ.get("STAVES_MEASURE_EVEN") == "1",
         )
 
 

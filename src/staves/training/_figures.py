@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ _OF_THE_JOB = (
     "epoch_loss",
     "first_epoch_loss",
     "even_seconds",
+    "even_devices",
     "metrics",
     "pauses",
     "generations",
@@ -35,9 +37,11 @@ class Figures:
         self.steps = 0
         self.samples = 0
         self.epochs = 0
+        self.epochs_wanted: int | None = None
         self.epoch_loss: float | None = None
         self.first_epoch_loss: float | None = None
         self.even_seconds: float | None = None
+        self.even_devices: list[str] = []
         self.metrics: dict[str, float] = {}
         self.pauses: list[float] = []
         self.generations = 0
@@ -46,8 +50,23 @@ class Figures:
         self._step_seconds_before: list[float] = []
         self._plan: int | None = None
         self._stage = ""
+        self._devices: list[str] = []
+        self._pauses_before = 0
         self._loss: torch.Tensor | None = None
         self._loss_samples = 0
+
+    def begin_generation(self, devices: Sequence[str]) -> None:
+        """These devices train from here on: no step time of others is told as theirs."""
+        self.close_plan()
+        self._devices, self._plan, self._stage = list(devices), None, ""
+        if self.even_devices != self._devices:
+            self.even_seconds = None
+        self._pauses_before = len(self.pauses)
+
+    @property
+    def pause_seconds(self) -> float | None:
+        """What the change to the generation in force cost; None before its first step is done."""
+        return self.pauses[-1] if len(self.pauses) > self._pauses_before else None
 
     def measured(self, record: StepRecord, plan: Plan, *, settled: bool) -> None:
         """Take in a step of the plan in use; `settled` is False for the first after a change."""
@@ -65,6 +84,7 @@ class Figures:
         """The plan in use ends here: what the even split cost is kept for the comparison."""
         if self._stage == "even" and self._step_seconds:
             self.even_seconds = float(np.median(self._step_seconds))
+            self.even_devices = self._devices
 
     def add_loss(self, loss: torch.Tensor, samples: int) -> None:
         """Add the mean loss of `samples` samples; no device is waited for."""
@@ -89,17 +109,28 @@ class Figures:
             if self.first_epoch_loss is None:
                 self.first_epoch_loss = self.epoch_loss
 
-    def step_percentiles(self, last: int | None = None) -> dict[str, float] | None:
+    def step_percentiles(
+        self, last: int | None = None, *, of_plan: bool = False
+    ) -> dict[str, float] | None:
         """Return the median and 95th percentile of the step time under the plan in use, in seconds.
 
-        Of its `last` steps; of the plan before, where this one has no settled step yet.
+        Of its `last` steps; of the plan before, where this one has no settled step yet, unless only
+        those `of_plan` are asked for.
         """
-        times = list(self._step_seconds or self._step_seconds_before)
+        if of_plan and self._plan is None:
+            return None
+        times = list(self._step_seconds or ([] if of_plan else self._step_seconds_before))
         times = times[-last:] if last else times
         if not times:
             return None
         p50, p95 = np.percentile(np.asarray(times), [50, 95])
         return {"p50": float(p50), "p95": float(p95)}
+
+    def even(self, plan: Plan | None) -> tuple[float | None, str]:
+        """Return the step time of an even split over the devices in use, and where it is from."""
+        if self.even_seconds is not None:
+            return self.even_seconds, "measured"
+        return None if plan is None else plan.even_seconds, "predicted"
 
     def to_document(self) -> dict[str, Any]:
         """Return what belongs to the job and not to this rank, as plain values."""
@@ -121,17 +152,15 @@ class Figures:
     def report(self, plan: Plan | None, *, emulated: bool) -> dict[str, Any]:
         """Return the figures as `staves run --json` prints them."""
         deadlines = self.deadlines()
-        predicted_even = None if plan is None else plan.even_seconds
+        even, source = self.even(plan)
         return {
             "steps": self.steps,
             "samples": self.samples,
             "epochs": self.epochs,
             "step_seconds": self.step_percentiles(),
             "predicted_step_seconds": None if plan is None else plan.predicted_seconds,
-            "even_step_seconds": (
-                predicted_even if self.even_seconds is None else self.even_seconds
-            ),
-            "even_step_source": "predicted" if self.even_seconds is None else "measured",
+            "even_step_seconds": even,
+            "even_step_source": source,
             "local_batches": [] if plan is None else list(plan.local_batches),
             "rescales": max(0, self.generations - 1),
             "pauses_seconds": list(self.pauses),

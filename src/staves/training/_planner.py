@@ -45,6 +45,8 @@ WARM_UP = 3
 """Steps left out at the start: connections, buckets and allocators are being set up."""
 PROBE = 10
 """Steps measured in each of the two probe phases."""
+COMPARE = 8
+"""Steps measured with the even split where it is only wanted for comparison."""
 SETTLE = 1
 """Steps left out after a change of split."""
 WORTHWHILE = 0.02
@@ -98,6 +100,8 @@ class Planner:
         fixed: local batches that the user wants; nothing is decided then.
         knowledge: of earlier generations; devices that are all known are not probed again.
         since: the step at which this generation begins.
+        compare: begin with a few steps of the even split, also where nothing is left to learn: so
+            that what the optimal one gains is measured.
         number: of its first plan; plans of a job have distinct ones.
 
     Raises:
@@ -114,6 +118,7 @@ class Planner:
         knowledge: Knowledge | None = None,
         since: int = 0,
         number: int = 0,
+        compare: bool = False,
     ) -> None:
         self.batch = batch
         self.devices = tuple(devices)
@@ -131,9 +136,11 @@ class Planner:
             if not decided:
                 bounds = [(self._minimum(r), self._maximum(r)) for r in range(len(devices))]
                 self.model = known_devices(self.knowledge, self.devices, bounds)
-            if self.model is not None:
+            if self.model is not None and not compare:
                 self.plan = self._optimal(number, self.model, jitter=1.0)
             else:
+                if self.model is not None:
+                    self._due = since + SETTLE + COMPARE
                 even = even_split(self._blank_model(), batch)
                 stage: Stage = "fixed" if decided else "even"
                 self.plan = Plan(number, stage, even.local_batches, self.micro_steps)
@@ -172,10 +179,12 @@ class Planner:
 
     def decide(self, records: Sequence[Sequence[StepRecord]]) -> tuple[Plan, StepTimeModel | None]:
         """Return the next plan and the model behind it, from every rank's records."""
-        if not all(records):  # such as epochs without one full batch: nothing to go by yet
-            return self.plan, self.model
         number = self.plan.number + 1
-        if self.plan.stage == "even":
+        if not all(records):  # such as epochs without one full batch: nothing to go by yet
+            if self.plan.stage == "even" and self.model is not None:  # nothing to compare with
+                return self._optimal(number, self.model, jitter=1.0), self.model
+            return self.plan, self.model
+        if self.plan.stage == "even" and self.model is None:
             spread = self._spread(records)
             return Plan(number, "spread", spread, self.micro_steps), None
         model = self.fit(records)

@@ -171,6 +171,7 @@ class Run:
         positive_integer("run.epochs", count, hint="count passes over the data")
         session, start = self._session, self._passes
         session.in_epoch = True
+        session.figures.epochs_wanted = start + count
         completed = False
         try:
             if session.planner is None:

@@ -73,7 +73,7 @@ class Session:
         self.ddp_options: dict[str, Any] = {}
         self.checkpoints: Checkpoints | None = None
         self.planner: Planner | None = None
-        self.in_epoch = self.leaving = False
+        self.in_epoch = self.leaving = self._saved_for_good = False
         self.on_commit: list[Callable[[], None]] = []
         profile = environment.device.profile
         declared = profile.max_batch if profile else None
@@ -209,8 +209,7 @@ class Session:
         generation = self._generation
         assert generation is not None
         self._teller.step(generation, step, ticket.cut)
-        if self.rank == 0:
-            self._teller.progress(figures, self.loader)
+        self._tell_progress()
 
     def finish(self) -> None:
         """Commit what is whole, save it, and report."""
@@ -220,6 +219,7 @@ class Session:
         if self.loader is not None:
             self.loader.close()
         self.figures.close_plan()
+        self._tell_progress(now=True)
         if self.checkpoints is not None and self.rank == 0 and self._generation is not None:
             self._save(wait=True)
         report = self.figures.report(
@@ -267,6 +267,9 @@ class Session:
                         raise TrainingError("the generation could not be formed, and none came")
                     time.sleep(0.005)
                     continue
+                if self.crew.save_wanted and self.rank == 0:
+                    self._save_and_wait()
+                    continue
                 assert self.planner is not None
                 if self.planner.due(self.committed_steps):
                     self._decide()
@@ -281,7 +284,8 @@ class Session:
         first, before = self._generation is None, self.world_size
         if not first:
             self._last_step_end = self.timer.last_end
-        if not first:
+            self.figures.close_plan()
+            self._tell_progress(now=True)
             self._release(broken=broken)
         self._generation = generation
         try:
@@ -301,6 +305,8 @@ class Session:
         self._teller.formed(
             generation, step=self.committed_steps, loader=self.loader, checkpoint=folder
         )
+        self._teller.knowledge(self.progress.knowledge, rank=self.rank)
+        self._tell_progress(now=True)
         self.timer.pause()
         self._tell_plan()
 
@@ -328,6 +334,7 @@ class Session:
         if self._run > 1 and self._exchange is not None:  # a later run may have other caps
             seats = self._exchange.broadcast(self._exchange.gather(self._seat))
         self._share_state(generation)
+        self.figures.begin_generation([device.name for device, _ in seats])
         self._make_planner(seats)
         model = self.stepper.model
         if model is not None and group is not None:
@@ -383,6 +390,7 @@ class Session:
             knowledge=self.progress.knowledge,
             since=self.committed_steps,
             number=self.progress.next_plan,
+            compare=self.environment.measure_even,
         )
         self.progress.next_plan += 1
         self._plan_since = self.committed_steps
@@ -436,6 +444,11 @@ class Session:
         self.figures.epoch_loss = losses.get(epoch, self.figures.epoch_loss)
         self.figures.first_epoch_loss = losses.get(0, self.figures.first_epoch_loss)
 
+    def _tell_progress(self, *, now: bool = False) -> None:
+        if self.rank == 0 and self._generation is not None and self.planner is not None:
+            number = self._generation.number
+            self._teller.progress(self.figures, self.loader, self.plan, number, now=now)
+
     def _tell_plan(self) -> None:
         if self.rank == 0 and self.world_size > 1:
             self._teller.plan(self.plan, step=self.committed_steps)
@@ -451,6 +464,7 @@ class Session:
         plan, model = self._exchange.broadcast(decision)
         changed = self.planner.adopt(plan, self.committed_steps, model)
         self.progress.knowledge = self.planner.knowledge
+        self._teller.knowledge(self.progress.knowledge, rank=self.rank)
         if changed:
             self.progress.next_plan = max(self.progress.next_plan, plan.number + 1)
             self._plan_since = self.committed_steps
@@ -463,6 +477,20 @@ class Session:
         checkpoints = self.checkpoints
         if checkpoints is not None and self.rank == 0 and checkpoints.due and self.committed_steps:
             self._save(wait=False)
+
+    def _save_and_wait(self) -> None:
+        """Save for good, say so, and pass no boundary any more: the supervisor ends the job here.
+
+        A step needs every rank's gradients. As long as rank 0 stays here nobody commits a further
+        one, so this boundary is the job's last on all ranks, however far each of them has come.
+        """
+        if not self._saved_for_good:
+            self._saved_for_good = True
+            self._tell_progress(now=True)
+            if self.checkpoints is not None:
+                self._save(wait=True)
+            self._teller.saved(self.checkpoints, step=self.committed_steps)
+        time.sleep(0.005)
 
     def _save(self, *, wait: bool) -> None:
         assert self.checkpoints is not None

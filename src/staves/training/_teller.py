@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 
 from staves.training._channel import Channel
+from staves.training._checkpoint import Checkpoints
 from staves.training._crew import Generation
 from staves.training._figures import Figures
+from staves.training._knowledge import Knowledge
 from staves.training._loader import Loader
 from staves.training._planner import Plan
 from staves.training._sampler import Cut
@@ -20,6 +22,7 @@ class Teller:
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self._last = 0.0
+        self._knowledge: Knowledge | None = None
 
     def formed(
         self, generation: Generation, *, step: int, loader: Loader | None, checkpoint: str | None
@@ -30,6 +33,7 @@ class Teller:
             rank=generation.rank,
             generation=generation.number,
             step=step,
+            devices=[device.name for device, _ in generation.seats],
             length=loader.cursor.length if loader else 0,
             checkpoint=checkpoint,
         )
@@ -51,13 +55,27 @@ class Teller:
             local_batches=list(cut.local_batches),
         )
 
-    def progress(self, figures: Figures, loader: Loader | None) -> None:
-        """Now and then, how far training has come."""
-        now = time.monotonic()
-        if now - self._last < _EVERY:
+    def knowledge(self, knowledge: Knowledge, *, rank: int) -> None:
+        """What rank 0 knows of the devices, where that has changed since it last told it."""
+        if rank == 0 and knowledge is not self._knowledge:
+            self._channel.send("knowledge", knowledge=knowledge.to_document())
+        self._knowledge = knowledge if rank == 0 else None
+
+    def saved(self, checkpoints: Checkpoints | None, *, step: int) -> None:
+        """This rank has saved that step, or could not; nobody trains beyond it."""
+        saved = checkpoints is not None and checkpoints.written == step
+        self._channel.send("saved", step=step, saved=saved)
+
+    def progress(
+        self, figures: Figures, loader: Loader | None, plan: Plan, generation: int, *, now: bool
+    ) -> None:
+        """How far training has come: now and then, or `now`."""
+        since = time.monotonic() - self._last
+        if since < _EVERY and not now:
             return
-        self._last = now
+        self._last += since
         loss, samples = figures.loss_so_far()
+        even, source = figures.even(plan)
         self._channel.send_soon(
             "progress",
             step=figures.steps,
@@ -66,4 +84,23 @@ class Teller:
             steps_per_epoch=None if loader is None else len(loader),
             loss=loss / samples if samples else None,
             step_seconds=figures.step_percentiles(last=200),
+            generation=generation,
+            total_samples=_total_samples(figures, loader, plan),
+            batch=plan.batch,
+            local_batches=list(plan.local_batches),
+            plan_step_seconds=figures.step_percentiles(last=200, of_plan=True),
+            predicted_step_seconds=plan.predicted_seconds,
+            even_step_seconds=even,
+            even_step_source=source,
+            pause_seconds=figures.pause_seconds,
+            metrics=figures.metrics,
         )
+
+
+def _total_samples(figures: Figures, loader: Loader | None, plan: Plan) -> int | None:
+    """Return the samples of all passes that the script asks for; None where it has no loader."""
+    if loader is None or figures.epochs_wanted is None:
+        return None
+    cursor = loader.cursor
+    left_out = cursor.length % plan.batch if cursor.drop_last else 0
+    return figures.epochs_wanted * (cursor.length - left_out)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -49,14 +50,14 @@ def run(tmp_path: Path, heard: Heard, monkeypatch: pytest.MonkeyPatch) -> Runs:
 
     def run(text: str, *arguments: str, world: int = 1, **environ: str) -> Outcome:
         (tmp_path / "script.py").write_text("import os, signal, sys\n" + text)
-        command = [str(tmp_path / "script.py"), *arguments]
+        command = [sys.executable, str(tmp_path / "script.py"), *arguments]
         folder = RunFolder(tmp_path)
         before = (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM), open_files())
         supervisor = Supervisor(
             command,
             devices(world),
             folder=folder,
-            environ=environ,
+            environ={**os.environ, **environ},
             on_message=heard.message,
             on_output=heard.data,
             on_warning=heard.warnings.append,

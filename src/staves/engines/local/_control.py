@@ -76,6 +76,14 @@ class ControlServer:
             return {"error": error.message, "hint": error.hint}
 
 
+def wake(folder: RunFolder) -> None:
+    """Have the supervisor of a run look around now; one that has ended does not."""
+    with contextlib.suppress(OSError, StavesError):  # or is not up yet: it looks as it starts
+        about = folder.read("run.json")
+        with socket.create_connection(("127.0.0.1", about["port"]), timeout=1) as connection:
+            connection.sendall(json.dumps({"token": about["token"]}).encode() + b"\n")
+
+
 def ask(folder: RunFolder, **request: Any) -> dict[str, Any]:
     """Send a request to the supervisor of a run, and return its answer.
 

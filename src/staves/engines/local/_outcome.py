@@ -1,10 +1,14 @@
-"""How a run ended."""
+"""How a run ended, and what it came to."""
 
 from __future__ import annotations
 
+import signal
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+from staves.engines.local._losses import EpochLosses
+from staves.hardware import MISSES_ALLOWED
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +18,8 @@ class Outcome:
     `failed` is the worker that failed first, as (rank, device name), with its exit `status`
     (negative: a signal) and the script's `traceback`; `reason` says why membership could not go on;
     `refusal` is an input error of ours that ended it instead. `reports` are the figures of the
-    finished members.
+    finished members. `told` says what became of it where it was told to stop; `stopped_by` is the
+    signal that told it.
     """
 
     reports: dict[int, dict[str, Any]] = field(default_factory=dict)
@@ -25,8 +30,53 @@ class Outcome:
     reason: str | None = None
     refusal: dict[str, Any] | None = None
     stopped_by: int | None = None
+    told: Literal["saved", "stopped"] | None = None
 
     @property
     def ok(self) -> bool:
         """Whether every rank ended well."""
-        return not (self.failed or self.refusal or self.stopped_by or self.reason)
+        return not (self.failed or self.refusal or self.stopped_by or self.reason or self.told)
+
+    def failure(self) -> str | None:
+        """Say on one line which worker failed and how; None where none did."""
+        if self.failed is None:
+            return None
+        rank, name = self.failed
+        if self.status == 0:
+            return f"ended on rank {rank} ({name}) before its training was finished"
+        return f"failed on rank {rank} ({name}) with {_how(self.status)}"
+
+
+def summarise(
+    outcome: Outcome, losses: EpochLosses, of_leavers: list[dict[str, int]]
+) -> dict[str, Any]:
+    """Return the run's figures: those of its last rank 0, with all ranks' losses and deadlines."""
+    if not outcome.reports:
+        # A script that never made a run, or never trained, has nothing to report.
+        return {
+            "steps": 0, "samples": 0, "epochs": 0, "step_seconds": None,
+            "predicted_step_seconds": None, "even_step_seconds": None, "local_batches": [],
+            "rescales": 0, "emulated": False,
+        }  # fmt: skip
+    figures = dict(next(iter(sorted(outcome.reports.items())))[1])
+    figures["loss"] = {"first": losses.mean(losses.first), "last": losses.mean(losses.last)}
+    deadlines = [r["deadlines"] for r in outcome.reports.values() if r["deadlines"] is not None]
+    deadlines += of_leavers
+    del figures["deadlines"]
+    if deadlines:
+        steps = sum(d["steps"] for d in deadlines)
+        missed = sum(d["missed"] for d in deadlines)
+        figures["emulated"] = True
+        figures["deadlines"] = {"device_steps": steps, "missed": missed}
+        figures["void"] = missed > MISSES_ALLOWED * steps
+    return figures
+
+
+def _how(status: int) -> str:
+    """Say how a process ended."""
+    if status > 0:
+        return f"exit status {status}"
+    try:
+        return f"signal {signal.Signals(-status).name}"
+    except ValueError:  # real-time signals have no name
+        return f"signal {-status}"

@@ -61,6 +61,7 @@ class ChildProcess:
     Args:
         arguments: the command line; started by exec, without a shell.
         environ: its whole environment.
+        workdir: where it runs; here where None.
         descriptors: those it inherits, beside the standard three.
         stdout, stderr: as in `subprocess.Popen`.
     """
@@ -70,6 +71,7 @@ class ChildProcess:
         arguments: Sequence[str],
         *,
         environ: Mapping[str, str],
+        workdir: Path | None = None,
         descriptors: Sequence[int] = (),
         stdout: int | None = None,
         stderr: int | None = None,
@@ -77,6 +79,7 @@ class ChildProcess:
         self._process = subprocess.Popen(
             list(arguments),
             env=dict(environ),
+            cwd=workdir,
             pass_fds=list(descriptors),
             stdin=subprocess.DEVNULL,
             stdout=stdout,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
 
 from staves.engines.local._process import ChildProcess
 
@@ -13,13 +13,13 @@ from staves.engines.local._process import ChildProcess
 class StoreProcess:
     """Runs `python -m staves.training.store` on a loopback port that is held from the start."""
 
-    def __init__(self, environ: Mapping[str, str]) -> None:
+    def __init__(self) -> None:
         with socket.create_server(("127.0.0.1", 0), backlog=1024) as listener:
             host, port = listener.getsockname()[:2]
             self.address: tuple[str, int] = (host, port)
             self.process = ChildProcess(
                 [sys.executable, "-m", "staves.training.store", "--fd", str(listener.fileno())],
-                environ=environ,
+                environ=os.environ,
                 descriptors=[listener.fileno()],
                 stdout=subprocess.DEVNULL,
             )

@@ -8,26 +8,28 @@ keeps the generation and the ledger on disk before anybody is told.
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
-import selectors
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
-from staves.engines.local._control import ControlServer
+from staves.engines.local._environment import of_all_devices, of_all_workers, of_one_device
 from staves.engines.local._folder import RunFolder, staves_home
 from staves.engines.local._history import History
 from staves.engines.local._logs import LogFolder
+from staves.engines.local._loop import Loop
 from staves.engines.local._losses import EpochLosses
 from staves.engines.local._outcome import Outcome
 from staves.engines.local._output import OutputRelay
-from staves.engines.local._places import local_ranks
+from staves.engines.local._places import local_ranks as places
 from staves.engines.local._process import adopt_orphans, end_orphans
+from staves.engines.local._requests import Requests
+from staves.engines.local._stopping import Stopping
 from staves.engines.local._store import StoreProcess
 from staves.engines.local._worker import Worker
 from staves.errors import InputError
@@ -46,9 +48,6 @@ from staves.membership import (
     Withdraw,
 )
 
-GRACE_SECONDS = 5.0
-"""How long a worker that was asked to end may take when the run ends."""
-
 _LEASE, _RENEW = 10.0, 3.0  # seconds
 _FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP)  # no crash of the script itself
 
@@ -57,12 +56,17 @@ class Supervisor:
     """Run one command on a set of devices, one worker each; the set may change meanwhile.
 
     Args:
-        command: the script and its arguments.
-        devices: all that the run may use; ranks in this order.
+        command: the command line of a worker.
+        devices: to begin with; ranks in this order.
         folder: of the run.
+        per_device: whether the command is started for each device, or once with all of them.
         minimum: the run fails when fewer devices are left.
         grace: seconds that a rank may take to reach a step boundary when membership changes.
-        environ: added to this process's environment for the workers.
+        environ: of the workers, but for what is added here; this process's own where None.
+        workdir: where the workers run; here where None.
+        local_ranks: the devices' places on this machine, where the caller knows better.
+        on_turn: called at each turn of the loop, once a second at least.
+        on_worker: called with the process id of each worker that was started.
         on_message: called with (rank, message) for every message of a worker.
         on_output: called with (is_stderr, data) for rank 0's output, as it comes.
         on_warning: called with a line for people.
@@ -74,59 +78,84 @@ class Supervisor:
         devices: Sequence[Device],
         *,
         folder: RunFolder,
+        per_device: bool = True,
         minimum: int = 1,
         grace: float = 30.0,
         environ: Mapping[str, str] | None = None,
+        workdir: Path | None = None,
+        local_ranks: Mapping[str, int] | None = None,
+        on_turn: Callable[[], None] = lambda: None,
+        on_worker: Callable[[int], None] = lambda pid: None,
         on_message: Callable[[int, dict[str, Any]], None] = lambda rank, message: None,
         on_output: Callable[[bool, bytes], None] = lambda is_stderr, data: None,
         on_warning: Callable[[str], None] = lambda line: None,
     ) -> None:
-        self._command, self._devices, self._folder = list(command), list(devices), folder
-        self._minimum = minimum
+        self._command, self._folder, self._workdir = list(command), folder, workdir
+        self._initial = list(devices)
+        self._devices = {device.name: device for device in devices}
+        self._local_ranks = dict(local_ranks or places(devices))
+        self._per_device, self._minimum = per_device, minimum
         self._coordinator = Coordinator(
-            slots=[device.name for device in devices],
-            minimum=minimum,
+            slots=list(self._devices)[: None if per_device else 1],
+            minimum=minimum if per_device else 1,
             grace=grace,
             quarantine=Quarantine(one_event=2.0),
             start_within=math.inf,  # scripts may load data for long, or never train with staves
         )
-        self._environ = _worker_environment(len(devices)) | dict(environ or {})
+        workers = len(devices) if per_device else 1
+        self._environ = of_all_workers(os.environ if environ is None else environ, workers)
         self._environ["STAVES_RUN"] = str(folder.path)
         self._environ["STAVES_HOME"] = str(staves_home())
         self._on_message, self._on_warning = on_message, on_warning
+        self._on_turn, self._on_worker = on_turn, on_worker
         self._output = OutputRelay(LogFolder(folder.logs(1)), on_output, on_warning)
         self._history = History(folder)
-        self._selector = selectors.DefaultSelector()
-        self._control = ControlServer(self._asked)
+        self._loop = Loop()
+        self._requests = Requests(self._loop, {"scale": self._scale}, self._state)
         self._workers: dict[int, Worker] = {}
         self.losses = EpochLosses()
         self.deadlines: list[dict[str, int]] = []  # of members that have left
         self._reports: dict[int, dict[str, Any]] = {}
         self._stores: list[StoreProcess] = []
         self._outcome: Outcome | None = None
-        self._stopped_by: int | None = None
+        self._stopping = Stopping(
+            grace=grace,
+            save_on_signal=bool(self._environ.get("STAVES_CHECKPOINT")),
+            say=on_warning,
+        )
+        self.stop = self._stopping.tell
+        self._elastic = False
+        self._wanted: list[str] | None = None
         self._children_before: set[int] = set()
-        self._local_ranks = local_ranks(devices)
         self._ending = False
-        self._hurry = False
-        self._wake, self._waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
     def run(self) -> Outcome:
         """Start the workers, watch them until all have ended, and say how it went.
 
-        SIGINT and SIGTERM end the run: the workers are asked, then made to end. Nothing that was
-        started is left behind, whatever happens.
+        SIGINT and SIGTERM end the run: where it has a checkpoint folder, with a checkpoint; then
+        the workers are asked, then made to end. Each further signal leaves out the step of these
+        that is under way. Nothing that was started is left behind, whatever happens.
         """
         self._children_before = adopt_orphans()
-        with self._signals():
+        with self._loop.signals(self._stopping.signalled):
             try:
                 self._start()
                 self._watch()
             finally:
                 self._end()
-        if self._stopped_by is not None:
-            return Outcome(self._reports, stopped_by=self._stopped_by)
         return self._outcome or Outcome(self._reports)
+
+    def resize(self, devices: Sequence[Device], local_ranks: Mapping[str, int]) -> None:
+        """Train on these devices from the next possible boundary on.
+
+        Before it is known that the command trains with staves nothing happens: another cannot be
+        resized, and runs on what it has to its end.
+        """
+        self._devices |= {device.name: device for device in devices}
+        self._local_ranks |= local_ranks
+        self._wanted = [device.name for device in devices]
+        if self._elastic:
+            self._want()
 
     # -- the loop
 
@@ -136,26 +165,28 @@ class Supervisor:
             {
                 "pid": os.getpid(),
                 "command": self._command,
-                "devices": [device.name for device in self._devices],
-                "port": self._control.port,
-                "token": self._control.token,
+                "devices": list(self._devices),
+                **self._requests.address(),
             },
         )
-        self._watch_for(self._control.listener.fileno(), self._accept)
-        if len(self._devices) > 1:
+        if len(self._coordinator.slots) > 1:
             self._new_store()
         self._do(self._coordinator.start(time.monotonic()))
 
     def _watch(self) -> None:
         """Serve events until all workers have ended, or the run has failed or is stopped."""
         renewed = 0.0
-        while self._workers and self._outcome is None and self._stopped_by is None:
+        while self._workers and self._outcome is None:
+            self._on_turn()
+            if self._must_end():
+                break
             now = time.monotonic()
             deadline = self._coordinator.next_deadline()
             waits = [renewed + _RENEW - now, 1.0 if deadline is None else deadline - now]
             if self._output.holding:
                 waits.append(0.1)
-            self._serve(max(0.0, min(waits)))
+            waits.append(self._stopping.until - now)
+            self._loop.serve(max(0.0, min(waits)))
             now = time.monotonic()
             if now - renewed >= _RENEW:
                 renewed = now
@@ -165,20 +196,6 @@ class Supervisor:
                 rank = self._rank(self._workers[member]) if member in self._workers else None
                 self._output.release(member, shown=rank == 0)
             self._do(self._coordinator.tick(now))
-
-    def _serve(self, timeout: float) -> None:
-        """Wait for events, and take them in."""
-        for key, _ in self._selector.select(timeout):
-            # An event before it may have ended what this one is about.
-            if self._selector.get_map().get(key.fd) is key:
-                key.data()
-
-    def _watch_for(self, descriptor: int, call: Callable[[], object]) -> None:
-        self._selector.register(descriptor, selectors.EVENT_READ, call)
-
-    def _forget(self, descriptor: int) -> None:
-        with contextlib.suppress(KeyError, ValueError):
-            self._selector.unregister(descriptor)
 
     # -- what the coordinator wants
 
@@ -217,8 +234,19 @@ class Supervisor:
                 self._workers[member].tell(kind, **fields)
 
     def _start_worker(self, start: Start) -> None:
-        device = next(d for d in self._devices if d.name == start.slot)
+        device = self._devices[start.slot]
         slots = list(self._coordinator.slots)
+        rank = slots.index(start.slot) if start.slot in slots else 0
+        if self._per_device:
+            variables = of_one_device(
+                device,
+                local_rank=self._local_ranks[device.name],
+                rank=rank,
+                world_size=max(1, len(slots)),
+                member=start.member,
+            )
+        else:
+            variables = of_all_devices(self._initial, self._local_ranks)
         if not self._stores and (len(slots) > 1 or self._coordinator.generation > 0):
             self._new_store()
         self._environ.setdefault("STAVES_ATTEMPT", "1")
@@ -226,18 +254,18 @@ class Supervisor:
             start.member,
             device,
             self._command,
-            local_rank=self._local_ranks[device.name],
-            rank=slots.index(start.slot) if start.slot in slots else 0,
-            world_size=max(1, len(slots)),
-            environ=self._environ,
+            rank=rank,
+            environ=self._environ | variables,
+            workdir=self._workdir,
         )
         self._workers[start.member] = worker
-        self._watch_for(worker.channel.fileno(), partial(self._messages, worker))
+        self._on_worker(worker.process.pid)
+        self._loop.watch(worker.channel.fileno(), partial(self._messages, worker))
         for is_stderr, pipe in ((False, worker.process.stdout), (True, worker.process.stderr)):
             assert pipe is not None
             call = partial(self._take_output, worker, pipe.fileno(), is_stderr)
-            self._watch_for(pipe.fileno(), call)
-        self._watch_for(worker.process.descriptor, partial(self._ended, worker))
+            self._loop.watch(pipe.fileno(), call)
+        self._loop.watch(worker.process.descriptor, partial(self._ended, worker))
 
     def _end_worker(self, end: End) -> None:
         worker = self._workers.get(end.member)
@@ -249,9 +277,9 @@ class Supervisor:
         worker.process.signal(signal.SIGTERM if end.politely else signal.SIGKILL)
 
     def _new_store(self) -> None:
-        store = StoreProcess(self._environ)
+        store = StoreProcess()
         self._stores.append(store)
-        self._watch_for(store.process.descriptor, partial(self._store_ended, store))
+        self._loop.watch(store.process.descriptor, partial(self._store_ended, store))
 
     # -- what happens
 
@@ -266,9 +294,11 @@ class Supervisor:
         for message in worker.messages():
             kind = message["kind"]
             if kind == "hello":
-                worker.said_hello = True
+                worker.said_hello = self._elastic = True
                 joiner = Joiner(message["fingerprint"], message["about"])
                 self._do(coordinator.hello(member, joiner, now))
+                if self._wanted is not None and tuple(self._wanted) != coordinator.slots:
+                    self._want()
             elif kind == "prepared":
                 answer = message["generation"], message["step"], message["complete"]
                 self._do(coordinator.prepared(member, *answer, now))
@@ -283,6 +313,8 @@ class Supervisor:
                 self.deadlines.append(message["deadlines"])
             elif kind == "left":
                 worker.left = True
+            elif kind == "saved":
+                self._saved(worker, message)
             elif kind == "finished":
                 worker.report = self._reports[member] = message["report"]
                 self._do(coordinator.finished(member, now))
@@ -291,7 +323,7 @@ class Supervisor:
             self._on_message(self._rank(worker), message)
         worker.flush()
         if worker.line_ended:  # it would be readable for ever
-            self._forget(worker.channel.fileno())
+            self._loop.forget(worker.channel.fileno())
 
     def _epoch_ended(self, message: dict[str, Any]) -> None:
         """Add up a rank's part of an epoch's loss, and tell all when it is whole."""
@@ -309,21 +341,21 @@ class Supervisor:
                 worker.member, name, descriptor, is_stderr=is_stderr, shown=shown
             )
         except EOFError:
-            self._forget(descriptor)
+            self._loop.forget(descriptor)
             return False
 
     def _ended(self, worker: Worker) -> None:
         status = worker.process.poll()
         if status is None:
             return
-        self._forget(worker.process.descriptor)
+        self._loop.forget(worker.process.descriptor)
         self._messages(worker)
         for is_stderr, pipe in ((False, worker.process.stdout), (True, worker.process.stderr)):
             assert pipe is not None
             while self._take_output(worker, pipe.fileno(), is_stderr):
                 pass
-            self._forget(pipe.fileno())
-        self._forget(worker.channel.fileno())
+            self._loop.forget(pipe.fileno())
+        self._loop.forget(worker.channel.fileno())
         del self._workers[worker.member]
         worker.close()
         ended_well = status == 0 or worker.left or worker.told_to_end
@@ -337,13 +369,22 @@ class Supervisor:
             return
         if ended_well:
             pass
-        elif status > 0 or not (worker.said_hello or -status in _FROM_OUTSIDE):
+        elif not self._may_be_replaced(worker, status):
             self._fail(worker, status)  # the script itself fails: another try would fail alike
             return
         else:
             self._on_warning(f"{worker.device.name} was lost (signal {-status})")
         failed = not ended_well or worker.unfinished
         self._do(self._coordinator.exited(worker.member, time.monotonic(), failed=failed))
+
+    def _may_be_replaced(self, worker: Worker, status: int) -> bool:
+        """Whether a worker that has failed is started again.
+
+        What has not said that it trains is not: a command may do something that must not be done
+        twice. Beside others that train it is a joiner that was lost.
+        """
+        lost = worker.said_hello or (self._elastic and -status in _FROM_OUTSIDE)
+        return status < 0 and lost
 
     def _ended_untrained(self, worker: Worker) -> None:
         """A script that never trained has ended well: nobody is started in its place."""
@@ -369,7 +410,7 @@ class Supervisor:
         )
 
     def _store_ended(self, store: StoreProcess) -> None:
-        self._forget(store.process.descriptor)
+        self._loop.forget(store.process.descriptor)
         if store is not self._stores[-1]:
             return
         self._on_warning("the rendezvous store was lost; a new one is started")
@@ -378,27 +419,20 @@ class Supervisor:
 
     # -- requests of other processes
 
-    def _accept(self) -> None:
-        connection = self._control.accept()
-        if connection is not None:
+    def _scale(self, count: object) -> None:
+        if not isinstance(count, int) or not self._minimum <= count <= len(self._initial):
+            raise InputError(
+                f"{count} devices are outside of {self._minimum} to {len(self._initial)}",
+                hint="the run's --min and --max",
+            )
+        slots = [device.name for device in self._initial[:count]]
+        self._do(self._coordinator.want(slots, time.monotonic()))
 
-            def serve() -> None:
-                if not self._control.serve(connection):
-                    self._forget(connection.fileno())
-                    connection.close()
+    def _want(self) -> None:
+        assert self._wanted is not None
+        self._do(self._coordinator.want(self._wanted, time.monotonic()))
 
-            self._watch_for(connection.fileno(), serve)
-
-    def _asked(self, request: dict[str, Any]) -> dict[str, Any]:
-        if "scale" in request:
-            count = request["scale"]
-            if not isinstance(count, int) or not self._minimum <= count <= len(self._devices):
-                raise InputError(
-                    f"{count} devices are outside of {self._minimum} to {len(self._devices)}",
-                    hint="the run's --min and --max",
-                )
-            slots = [device.name for device in self._devices[:count]]
-            self._do(self._coordinator.want(slots, time.monotonic()))
+    def _state(self) -> dict[str, Any]:
         return {
             "generation": self._coordinator.generation,
             "devices": [
@@ -411,47 +445,50 @@ class Supervisor:
 
     # -- the end
 
+    def _must_end(self) -> bool:
+        """Do what is due where the run was told to stop; whether it ends right now."""
+        due = self._stopping.due(self._coordinator.members, self._coordinator.generation)
+        if due == "end":
+            self._told("stopped")
+        elif due is not None:
+            self._tell([due], "save")
+        return self._outcome is not None
+
+    def _saved(self, worker: Worker, message: dict[str, Any]) -> None:
+        saved = self._stopping.saved(worker.member, message)
+        if saved is None or self._outcome is not None or worker.told_to_end:
+            return
+        if saved:
+            self._told("saved")
+            self._tell(list(self._workers), "leave")
+        else:
+            self._told("stopped", "no checkpoint could be written")
+
+    def _told(self, end: Literal["saved", "stopped"], reason: str | None = None) -> None:
+        by = self._stopping.signal
+        self._outcome = Outcome(self._reports, told=end, reason=reason, stopped_by=by)
+
     def _end(self) -> None:
-        """End everything that was started: politely, then firmly."""
+        """End everything that was started: at a boundary, politely, then firmly."""
         self._ending = True
+        self._stopping.begin_to_end()
+        if self._outcome is not None and self._outcome.told == "saved":
+            self._hear_out(self._stopping.leave_patience)
         for worker in self._workers.values():
             worker.told_to_end = True
             worker.process.signal(signal.SIGTERM)
-        until = time.monotonic() + GRACE_SECONDS
-        self._hurry = False  # from here on a further Ctrl-C sets it
-        while self._workers and time.monotonic() < until and not self._hurry:
-            self._serve(0.1)  # their last words, and their ends
+        self._hear_out(lambda: self._stopping.patience)
         for worker in self._workers.values():
             worker.close()
         end_orphans(self._children_before)
         for store in self._stores:
             store.close()
-        self._control.close()
-        self._selector.close()
+        self._requests.close()
+        self._loop.close()
         self._history.close()
         self._output.logs.close()
-        os.close(self._wake)
-        os.close(self._waker)
 
-    @contextlib.contextmanager
-    def _signals(self) -> Iterator[None]:
-        def stop(number: int, frame: object) -> None:
-            self._stopped_by, self._hurry = number, True
-            with contextlib.suppress(OSError):
-                os.write(self._waker, b"x")
-
-        self._watch_for(self._wake, partial(os.read, self._wake, 64))
-        previous = {n: signal.signal(n, stop) for n in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            yield
-        finally:
-            for number, handler in previous.items():
-                signal.signal(number, handler)
-
-
-def _worker_environment(world_size: int) -> dict[str, str]:
-    environ = dict(os.environ)
-    environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # all workers are on this machine
-    if world_size > 1:
-        environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // world_size)))
-    return environ
+    def _hear_out(self, patience: Callable[[], float]) -> None:
+        """Take in the workers' last words, and their ends, while there is patience."""
+        while self._workers and patience() > 0:
+            self._loop.serve(0.1)

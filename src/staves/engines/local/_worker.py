@@ -6,8 +6,8 @@ import json
 import os
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from staves.engines.local._process import ChildProcess
@@ -19,11 +19,11 @@ class Worker:
 
     Args:
         member: its number in the job.
-        rank, world_size: of the generation it is expected to join first.
-        device: what it computes on.
-        local_rank: the device's place on this machine.
-        command: the user's command, without the interpreter.
-        environ: the environment it extends.
+        device: what it computes on, or the first of what it computes on.
+        command: its command line.
+        rank: in the generation it is expected to join first.
+        environ: its environment, to which the name of its line is added.
+        workdir: where it runs; here where None.
     """
 
     def __init__(
@@ -32,10 +32,9 @@ class Worker:
         device: Device,
         command: Sequence[str],
         *,
-        local_rank: int,
         rank: int,
-        world_size: int,
         environ: Mapping[str, str],
+        workdir: Path | None = None,
     ) -> None:
         self.member, self.device, self.first_rank = member, device, rank
         self.report: dict[str, Any] | None = None
@@ -47,21 +46,10 @@ class Worker:
         self.channel.setblocking(False)
         self._partial = b""
         self._unsent = b""
-        profile = device.type.profile
-        emulation = {} if profile is None else {"profile": profile.to_document()}
-        about = {"name": device.name, "type": device.type.name, **emulation}
-        variables = {
-            "RANK": str(rank),
-            "LOCAL_RANK": str(local_rank),
-            "WORLD_SIZE": str(world_size),
-            "STAVES_MEMBER": str(member),
-            "STAVES_CHANNEL": str(theirs.fileno()),
-            "STAVES_DEVICE": json.dumps(about),
-            "PYTHONUNBUFFERED": "1",
-        }
         self.process = ChildProcess(
-            [sys.executable, *command],
-            environ={**environ, **variables},
+            command,
+            environ={**environ, "STAVES_CHANNEL": str(theirs.fileno())},
+            workdir=workdir,
             descriptors=[theirs.fileno()],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
