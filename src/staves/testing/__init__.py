@@ -5,6 +5,6 @@ tested, and the test runner finds the cases.
 """
 
 from staves.testing._policy import PolicyConformance
-from staves.testing._views import busy, random_view
+from staves.testing._views import Scaling, random_view
 
-__all__ = ["PolicyConformance", "busy", "random_view"]
+__all__ = ["PolicyConformance", "Scaling", "random_view"]
