@@ -118,7 +118,7 @@ def test_reasons_name_the_faster_and_who_has_it() -> None:
     assert decision.chosen == {"mnist": (0, 1), "bert": (1, 0)}
     text = decision.reasons["bert"].text
     assert text.startswith("1 t4: 1 samples a second, 2.8 h to its end.")
-    assert "1 v100 would be 1.2 x as fast, but mnist gains more from the v100 there." in text
+    assert "1 v100 would be 1.2 x as fast, but mnist gains more from the v100." in text
 
 
 def test_those_that_wait_know_who_is_ahead() -> None:
@@ -127,6 +127,6 @@ def test_those_that_wait_know_who_is_ahead() -> None:
     decision = Heet().decide(one_type(1, *jobs))
     assert decision.chosen == {"j0": (1,)}
     assert "it is the next to start" in decision.reasons["j1"].text
-    assert "j1, j2, j3 and 1 more wait ahead of it" in decision.reasons["j5"].text
-    assert "j0 gains more from the a that it needs" in decision.reasons["j5"].text
+    assert "ahead of it wait j1, j2, j3 and 1 more." in decision.reasons["j5"].text
+    assert "It waits: j0 gains more from the a;" in decision.reasons["j5"].text
     assert len(decision.reasons["j5"].alternatives) == 1
