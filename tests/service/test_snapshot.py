@@ -176,11 +176,21 @@ def test_what_is_too_large_is_named(work: Path, home: Path) -> None:
         pack(work, home, limit=7_000_000)
     message = str(caught.value)
     assert "8.0 MB" in message
-    assert "at most 7.0 MB" in message
+    assert "of at most 7.0 MB" in message
     assert "largest: big (6.0 MB), mid (2.0 MB)" in message
     assert ".stavesignore" in message
     (work / ".stavesignore").write_text("big/*\n!big/two\n")
     assert pack(work, home, limit=7_000_000).files == 6
+
+
+def test_too_many_files_are_refused(
+    work: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("staves.service._snapshot._MOST_ENTRIES", 5)
+    assert pack(work, home).files == 3
+    (work / "sixth").touch()
+    with pytest.raises(InputError, match="6 files and folders"):
+        pack(work, home)
 
 
 def test_what_cannot_be_copied_is_refused(work: Path, home: Path) -> None:

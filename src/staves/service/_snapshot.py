@@ -147,13 +147,15 @@ def _listed(root: Path, home: Path, leave_out: Collection[Path], limit: int) -> 
         found.append(entry)
         top = entry.path.partition("/")[0]
         by_top[top] = by_top.get(top, 0) + entry.size
+        if len(found) > _MOST_ENTRIES:  # somebody's whole home, say: that is enough to refuse it
+            break
     total = sum(by_top.values())
     if total > limit or len(found) > _MOST_ENTRIES:
         largest = sorted(by_top.items(), key=lambda item: -item[1])[:3]
         named = ", ".join(f"{top} ({_megabytes(size)})" for top, size in largest)
         raise InputError(
-            f"{root}: {_megabytes(total)} in {len(found)} files and folders are too much for a"
-            f" snapshot of at most {_megabytes(limit)} in {_MOST_ENTRIES}; largest: {named}",
+            f"{root}: {len(found)} files and folders of {_megabytes(total)} are too much for a"
+            f" snapshot: {_MOST_ENTRIES} of at most {_megabytes(limit)}; largest: {named}",
             hint=f"name what the job does not need in {IGNORE_FILE}, list what it only reads under"
             " data:, or raise snapshot.max in the job file",
         )
