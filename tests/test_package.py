@@ -107,7 +107,9 @@ def test_files_stay_small_and_say_their_name(path: Path) -> None:
     assert path.stem not in ("utils", "common", "helpers")
 
 
-@pytest.mark.parametrize("module", ["staves", "staves.documents", "staves.hardware"])
+@pytest.mark.parametrize(
+    "module", ["staves", "staves.documents", "staves.hardware", "staves.service"]
+)
 def test_importing_loads_nothing_heavy(module: str) -> None:
     code = (
         f"import sys, time, {module}; print(*({HEAVY!r} & sys.modules.keys())); "

@@ -9,6 +9,7 @@ from staves.cli._doctor import doctor
 from staves.cli._plan import plan
 from staves.cli._run import SETTINGS, run
 from staves.cli._scale import scale
+from staves.cli._schema import schema
 
 app = typer.Typer(
     name="staves",
@@ -38,3 +39,4 @@ app.command()(plan)
 app.command(context_settings=SETTINGS)(run)
 app.command()(scale)
 app.command()(doctor)
+app.command()(schema)

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, delete, func, insert, select, update
 
-from staves.errors import InputError, quoted
+from staves.errors import InputError, printable, quoted
 from staves.service._rows import Job, Span, storable
 from staves.service._spec import JobSpec
 from staves.service._states import Record
@@ -75,7 +75,7 @@ def tell(connection: Connection, before: Record, after: Record, event: str, now:
             event=event,
             before=before.state,
             after=after.state,
-            text=text,
+            text=printable(text),
         )
     )
 

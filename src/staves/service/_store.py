@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import select, update
 
-from staves.errors import InputError
+from staves.errors import InputError, printable
 from staves.service._job_rows import (
     by_id,
     earlier_job,
@@ -158,7 +158,8 @@ class Store(Operations):
             InputError: there is none, or more than one.
         """
         query = select(jobs).order_by(jobs.c.id)
-        query = query.where(jobs.c.id == number_of(name) if name.isdigit() else jobs.c.name == name)
+        by_number = jobs.c.id == number_of(name)
+        query = query.where(by_number if name.isdigit() else jobs.c.name == printable(name))
         if owner is not None:
             query = query.where(jobs.c.owner == owner)
         with self._database.reading() as connection:
