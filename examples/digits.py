@@ -10,11 +10,15 @@ from __future__ import annotations
 import argparse
 
 import torch
-from sklearn.datasets import load_digits
 from torch import nn
 from torch.utils.data import TensorDataset
 
 import staves
+
+try:
+    from sklearn.datasets import load_digits
+except ImportError:
+    raise SystemExit("this example needs scikit-learn (pip install scikit-learn)") from None
 
 
 def data() -> tuple[TensorDataset, torch.Tensor, torch.Tensor]:
