@@ -18,7 +18,8 @@ import staves
 try:
     from sklearn.datasets import load_digits
 except ImportError:
-    raise SystemExit("this example needs scikit-learn (pip install scikit-learn)") from None
+    message = "scikit-learn is missing: only the dev extra brings it (pip install scikit-learn)"
+    raise SystemExit(message) from None
 
 
 def data() -> tuple[TensorDataset, torch.Tensor, torch.Tensor]:

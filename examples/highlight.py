@@ -39,9 +39,8 @@ def kind(token: tokenize.TokenInfo) -> int:
 def windows(module: ModuleType) -> tuple[torch.Tensor, torch.Tensor]:
     """Return a module's source as ASCII codes, and their kinds; both of shape (windows, LENGTH)."""
     source = inspect.getsource(module)
-    lines = source.splitlines(keepends=True)
     begins = [0]  # the place in the source where each line begins
-    for line in lines:
+    for line in io.StringIO(source):
         begins.append(begins[-1] + len(line))
     kinds = torch.full((len(source),), SPACE)
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
