@@ -1,0 +1,65 @@
+"""The service: jobs on a cluster, scheduled; its store, its controller, its API and its client.
+
+Names load with their first use: a command that asks the service something loads no database, and
+one that asks nothing loads no HTTP client.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from staves.service._client import Client
+    from staves.service._daemon import up
+    from staves.service._down import down
+    from staves.service._facade import (
+        Caller,
+        Document,
+        Refused,
+        Sample,
+        Service,
+        UnknownName,
+    )
+    from staves.service._folder import ServiceFolder
+    from staves.service._settings import Settings
+
+_LAZY = {
+    "Settings": "_settings",
+    "Client": "_client",
+    "Caller": "_facade",
+    "Document": "_facade",
+    "Refused": "_facade",
+    "Sample": "_facade",
+    "Service": "_facade",
+    "ServiceFolder": "_folder",
+    "UnknownName": "_facade",
+    "down": "_down",
+    "up": "_daemon",
+}
+
+__all__ = [
+    "Caller",
+    "Client",
+    "Document",
+    "Refused",
+    "Sample",
+    "Service",
+    "ServiceFolder",
+    "Settings",
+    "UnknownName",
+    "down",
+    "up",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        from importlib import import_module
+
+        return getattr(import_module(f"staves.service.{_LAZY[name]}"), name)
+    raise AttributeError(f"module 'staves.service' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
