@@ -34,6 +34,19 @@ class Asker:
 
         return asyncio.run(asked())
 
+    def handle(self, request: httpx.Request) -> httpx.Response:
+        """Answer what another client asks, as its transport would."""
+
+        async def asked() -> httpx.Response:
+            answer = await self._transport.handle_async_request(
+                httpx.Request(request.method, request.url, headers=request.headers, content=body)
+            )
+            content = await answer.aread()
+            return httpx.Response(answer.status_code, headers=answer.headers, content=content)
+
+        body = request.read()
+        return asyncio.run(asked())
+
     def get(self, path: str, **options: Any) -> httpx.Response:
         return self.request("GET", path, **options)
 

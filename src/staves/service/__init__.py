@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from staves.service._client import Client
-    from staves.service._daemon import up
+    from staves.service._daemon import about, up
     from staves.service._down import down
     from staves.service._facade import (
         Caller,
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         UnknownName,
     )
     from staves.service._folder import ServiceFolder
+    from staves.service._serve import serve
     from staves.service._settings import Settings
 
 _LAZY = {
@@ -34,7 +35,9 @@ _LAZY = {
     "Service": "_facade",
     "ServiceFolder": "_folder",
     "UnknownName": "_facade",
+    "about": "_daemon",
     "down": "_down",
+    "serve": "_serve",
     "up": "_daemon",
 }
 
@@ -48,7 +51,9 @@ __all__ = [
     "ServiceFolder",
     "Settings",
     "UnknownName",
+    "about",
     "down",
+    "serve",
     "up",
 ]
 

@@ -139,7 +139,10 @@ class Service(ABC):
 
     @abstractmethod
     def explain(self, job: str) -> Document:
-        """Return why it has what it has: text, chosen and alternatives, as `scheduling.Reason`."""
+        """Return why it has what it has: text, chosen and alternatives, as `scheduling.Reason`.
+
+        Of an option, counts are by the names of device types, and seconds None for no known end.
+        """
 
     @abstractmethod
     def decisions(self) -> list[Document]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 CONTROLLER = "staves.service._controller:build_service"
@@ -29,7 +29,7 @@ class Settings:
     cluster: Path | None = None
     engine: str = "local"
     policy: str = "heet"
-    controller: str = CONTROLLER
+    controller: str = field(default_factory=lambda: CONTROLLER)
 
     def arguments(self) -> list[str]:
         """Return the arguments of `python -m staves.service`."""
