@@ -54,11 +54,19 @@ def test_the_routes_above_are_all_routes(ask: Ask) -> None:
               for m, p in READS + WRITES + RULES}  # fmt: skip
     for word in ("pause", "resume", "stop"):
         tested.discard(("POST", f"/jobs/{{job}}/{word}"))
-    tested |= {("POST", "/jobs/{job}/{action}"), ("GET", "/jobs/{job}/logs/{name}")}
+    tested |= {
+        ("POST", "/jobs/{job}/{action}"),
+        ("GET", "/jobs/{job}/logs/{name}"),
+        ("GET", "/events"),
+    }
     listed = {
         (method.upper(), path.removeprefix(API)) for path, of in paths.items() for method in of
     }
     assert listed - {("GET", "/healthz"), ("GET", "/metrics")} == tested
+
+
+def test_events_want_a_token(ask: Ask) -> None:
+    refused(ask("").get(f"{API}/events"), 401, "a token is wanted")
 
 
 def test_metrics_want_a_token(ask: Ask) -> None:

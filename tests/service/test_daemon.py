@@ -93,6 +93,23 @@ def test_a_second_one_is_refused_and_named(folder: ServiceFolder) -> None:
     reap(told["pid"])
 
 
+def test_of_many_at_once_one_is_the_controller(folder: ServiceFolder) -> None:
+    command = [sys.executable, "-m", "staves.service", *settings(folder).arguments()]
+    started = [
+        subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for _ in range(3)
+    ]
+    with Client(folder.home, environ={}, patience=120) as client:
+        while folder.state == "absent":  # the client would take that for an answer
+            assert any(process.poll() is None for process in started)
+        pid = client.health()["pid"]
+    losers = [process for process in started if process.pid != pid]
+    assert len(losers) == 2
+    assert [process.wait() for process in losers] == [2, 2]
+    down(folder, grace=60)
+    assert sum(process.wait() for process in started) == 4
+
+
 def controller(folder: ServiceFolder) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "staves.service", *settings(folder).arguments()],

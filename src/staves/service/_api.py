@@ -16,6 +16,7 @@ import staves
 from staves.errors import InputError, StavesError, printable
 from staves.service import (
     _routes_cluster,
+    _routes_events,
     _routes_jobs,
     _routes_logs,
     _routes_snapshots,
@@ -67,7 +68,7 @@ def create_app(
             end()
 
     app.state.end = end_once
-    for routes in (_routes_logs, _routes_jobs, _routes_snapshots, _routes_cluster):
+    for routes in (_routes_jobs, _routes_logs, _routes_events, _routes_snapshots, _routes_cluster):
         app.include_router(routes.router, prefix=PREFIX)
     app.include_router(_routes_cluster.outside)
     app.add_exception_handler(StavesError, _failed)

@@ -62,10 +62,11 @@ class ServiceFolder:
     @property
     def pid(self) -> int | None:
         """The pid of the controller that holds the lock; None where none does."""
-        if not self._held():
-            return None
-        with contextlib.suppress(OSError, ValueError):
-            return int(self._lock.read_text())
+        deadline = time.monotonic() + _ASKED
+        while self._held() and time.monotonic() < deadline:
+            with contextlib.suppress(OSError, ValueError):  # it takes the lock, then writes
+                return int(self._lock.read_text())
+            time.sleep(0.01)
         return None
 
     def address(self) -> tuple[str, int] | None:
