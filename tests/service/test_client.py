@@ -162,6 +162,25 @@ def test_one_that_follows_is_found(up: ServiceFolder) -> None:
     assert client(up.home, answer).jobs() == []
 
 
+def test_long_waits_are_told_once(up: ServiceFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("staves.service._client._LONG", 0.0)
+    told: list[str] = []
+    tries = iter([httpx.ConnectError("refused")] * 3)
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        for failure in tries:
+            raise failure
+        return httpx.Response(200, json={"jobs": []})
+
+    transport = httpx.MockTransport(answer)
+    with Client(
+        up.home, environ={}, patience=60.0, waiting=told.append, transport=transport
+    ) as asking:
+        assert asking.jobs() == []
+        assert asking.jobs() == []
+    assert told == [f"the service at {URL} does not answer: refused"]
+
+
 def test_patience_ends(up: ServiceFolder) -> None:
     def answer(request: httpx.Request) -> httpx.Response:
         raise httpx.ConnectError("refused")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from staves.cli._output import output
+from staves.cli._output import messages, output
 from staves.engines.local import staves_home
 from staves.errors import StavesError, printable
 
@@ -33,11 +33,15 @@ def service_packages() -> Iterator[None]:
         ) from None
 
 
-def client(*, patience: float = 10.0) -> Client:
+def client(*, patience: float = 8.0) -> Client:
     """Return a client of the service that the environment names, or that of STAVES_HOME."""
     with service_packages():  # what is heavy loads only for who needs it
         from staves.service import Client
-    return Client(staves_home(), patience=patience)
+    return Client(staves_home(), patience=patience, waiting=_say_waiting)
+
+
+def _say_waiting(what: str) -> None:
+    messages.print(f"staves: {what}: waiting for it")
 
 
 def complete_jobs(incomplete: str) -> list[str]:

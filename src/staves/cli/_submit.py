@@ -60,5 +60,7 @@ def prepare(file: Path) -> Prepared:
     """
     with service_packages():
         from staves import service
-    prepared: Prepared = service.prepare(file, staves_home())
-    return prepared
+    home = staves_home()
+    spec = service.read_job(file)
+    snapshot = service.pack_job(spec, home)
+    return Prepared(spec.to_document(), snapshot.hash, home / "snapshots" / snapshot.hash)

@@ -26,17 +26,19 @@ if TYPE_CHECKING:
     from staves.service._settings import Settings
 
 _LAZY = {
-    "Settings": "_settings",
-    "Client": "_client",
     "Caller": "_facade",
+    "Client": "_client",
     "Document": "_facade",
     "Refused": "_facade",
     "Sample": "_facade",
     "Service": "_facade",
     "ServiceFolder": "_folder",
+    "Settings": "_settings",
     "UnknownName": "_facade",
     "about": "_daemon",
     "down": "_down",
+    "pack_job": "_snapshot",
+    "read_job": "_job_file",
     "serve": "_serve",
     "up": "_daemon",
 }

@@ -7,7 +7,7 @@ import os
 import tempfile
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import quote
@@ -20,6 +20,7 @@ from staves.service._folder import ServiceFolder
 from staves.service._tar import write_tar
 
 _AGAIN = 0.2  # seconds between two tries
+_LONG = 1.5  # seconds of waiting that want a word
 
 
 class _NotYet(StavesError):
@@ -36,7 +37,8 @@ class Client:
     Args:
         home: the folder of everything Staves keeps.
         environ: with STAVES_URL and STAVES_TOKEN, perhaps.
-        patience: seconds for which requests are tried again.
+        patience: seconds for which a request is tried again.
+        waiting: told, once a request, what it waits for when that takes long.
     """
 
     def __init__(
@@ -44,13 +46,15 @@ class Client:
         home: Path,
         *,
         environ: Mapping[str, str] = os.environ,
-        patience: float = 10.0,
+        patience: float = 8.0,
+        waiting: Callable[[str], None] = lambda _: None,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         self._folder = ServiceFolder(home)
         self._url = environ.get("STAVES_URL", "").rstrip("/")
         self._token = environ.get("STAVES_TOKEN", "")
         self._patience = patience
+        self._waiting = waiting
         if self._url and not self._url.startswith(("http://", "https://")):
             raise InputError(
                 f"STAVES_URL: {self._url} is no URL", hint="such as http://127.0.0.1:8000"
@@ -166,13 +170,17 @@ class Client:
     def _ask(
         self, method: str, path: str, *, file: BinaryIO | None = None, **options: Any
     ) -> httpx.Response:
-        deadline = time.monotonic() + self._patience
+        begun, told = time.monotonic(), False
         while True:
             try:
                 return self._try(method, path, file, options)
-            except _NotYet:
-                if time.monotonic() >= deadline:
+            except _NotYet as error:
+                waited = time.monotonic() - begun
+                if waited >= self._patience:
                     raise
+                if waited >= _LONG and not told:
+                    told = True
+                    self._waiting(error.message)
             time.sleep(_AGAIN)
 
     def _try(
