@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -163,3 +164,18 @@ def test_other_errors_have_the_same_shape(ask: Ask, service: FakeService) -> Non
     refused(answer, 500, "the service failed to answer")
     assert "secret" not in answer.text
     assert "Traceback" not in answer.text
+
+
+@pytest.mark.parametrize("path", ["/jobs", "/jobs/1", "/jobs/1/explain", "/nodes", "/decisions"])
+def test_what_json_cannot_say_is_null(
+    ask: Ask, service: FakeService, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    submit(ask)
+    numbers = {"loss": math.nan, "rest": [math.inf, 1.5]}
+    service.submitted[0]["progress"] = numbers
+    monkeypatch.setattr(service, "explain", lambda job: numbers)
+    monkeypatch.setattr(service, "nodes", lambda: [{**numbers, "devices": []}])
+    monkeypatch.setattr(service, "decisions", lambda: [{**numbers, "jobs": []}])
+    answer = ask("root").get(API + path)
+    assert answer.status_code == 200
+    assert '"loss":null,"rest":[null,1.5]' in answer.text.replace(" ", "")

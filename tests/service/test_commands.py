@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -246,6 +247,15 @@ def test_completion(staves: Run, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> N
     assert complete_nodes("b") == ["box"]
     monkeypatch.delenv("STAVES_URL")
     assert complete_jobs("") == []
+
+
+def test_without_its_packages_commands_say_so(staves: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("_client", "_daemon", "_down"):
+        monkeypatch.delitem(sys.modules, f"staves.service.{name}", raising=False)
+    monkeypatch.setitem(sys.modules, "httpx", None)
+    said = "staves: the service needs the package httpx (pip install 'staves[service]')\n"
+    for command in ("ps", "up", "down"):
+        assert staves(command) == (1, "", said)
 
 
 def test_without_a_service_commands_say_so(staves: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -177,6 +177,21 @@ def test_one_that_breaks_shows_its_last_words(folder: ServiceFolder) -> None:
     assert str(folder.log_file) in str(caught.value.hint)
 
 
+def test_a_service_within_a_job_of_another_is_not_that_one(
+    folder: ServiceFolder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    other = ServiceFolder(tmp_path / "other")
+    for name, value in ((MARK, str(other.home)), ("STAVES_TOKEN", "of-other")):
+        monkeypatch.setenv(name, value)
+    told = up(settings(folder))
+    environ = Path(f"/proc/{told['pid']}/environ").read_bytes()
+    assert b"of-other" not in environ
+    assert down(other, grace=60).leftovers == 0
+    assert folder.pid == told["pid"]
+    down(folder, grace=60)
+    reap(told["pid"])
+
+
 def test_what_a_dead_controller_left_is_ended(folder: ServiceFolder) -> None:
     pid = up(settings(folder))["pid"]
     os.kill(pid, signal.SIGKILL)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import math
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any, cast
@@ -39,6 +40,8 @@ def test_jobs_are_told_at_every_change(tmp_path: Path) -> None:
             assert (job["id"], job["name"]) == ("2", "two\nlines")
             service.act("2", "pause", {}, user="ada")
             assert jobs_of(await anext(events))[0]["state"] == "paused"
+            service.submitted[1]["progress"] = {"loss": math.nan}
+            assert jobs_of(await anext(events))[0]["progress"] == {"loss": None}
             service.act("2", "stop", {}, user="ada")
             assert jobs_of(await anext(events)) == []
 

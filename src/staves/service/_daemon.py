@@ -13,6 +13,7 @@ import httpx
 from staves.errors import InputError, StavesError
 from staves.service._facade import Document
 from staves.service._folder import ServiceFolder
+from staves.service._leftovers import MARK
 from staves.service._settings import Settings
 
 _LONGEST_LOG = 10 << 20  # bytes; a longer one makes room at the next start
@@ -59,7 +60,9 @@ def about(folder: ServiceFolder, url: str, pid: int) -> Document:
 
 
 def _start(settings: Settings, folder: ServiceFolder) -> subprocess.Popen[bytes]:
-    environ = {k: v for k, v in os.environ.items() if k not in ("STAVES_URL", "STAVES_TOKEN")}
+    # Another service may be named there, as where a job of it starts this one.
+    others = ("STAVES_URL", "STAVES_TOKEN", MARK)
+    environ = {name: value for name, value in os.environ.items() if name not in others}
     environ["STAVES_HOME"] = str(settings.home)
     if paths := environ.get("PYTHONPATH"):  # it stands in another folder than we do
         absolute = (str(Path(path).absolute()) for path in paths.split(os.pathsep) if path)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 
 from fastapi import APIRouter
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
+from pydantic_core import to_json
 
 from staves.service._callers import Reader, TheService
 from staves.service._facade import Caller, Service
@@ -32,7 +32,7 @@ async def job_events(
     told, silent = "", 0.0
     while True:
         jobs = await run_in_threadpool(service.jobs, everything=False, owner=caller.owner)
-        text = json.dumps(jobs)
+        text = to_json(jobs, inf_nan_mode="null").decode()
         if text != told:
             told, silent = text, 0.0
             yield f"event: jobs\ndata: {text}\n\n"
