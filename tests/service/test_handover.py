@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from staves.service._handover import Holder, moves
-from staves.service._states import Grant, Preempt, Record
+from staves.service._states import Grant, Preempt, Record, State
 
 DEVICES = tuple(f"n/{i}" for i in range(6))
 
 
 def record(job: str, devices: tuple[str, ...] = (), *, elastic: bool = True) -> Record:
-    state = "running" if devices else "queued"
+    state: State = "running" if devices else "queued"
     return Record(job, f"j{job}", state, elastic, attempt=1, devices=devices)
 
 

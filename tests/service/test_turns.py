@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -46,7 +47,9 @@ class World:
         self.turns = self._turns()
 
     def submit(self, name: str, **fields: object) -> str:
-        truth = {k: fields.pop(k) for k in ("elastic", "samples", "speeds") if k in fields}
+        truth: dict[str, Any] = {
+            name: fields.pop(name) for name in ("elastic", "samples", "speeds") if name in fields
+        }
         spec = JobSpec(name, "true", self.folder, Path("/usr/bin/python3"), **fields)  # type: ignore[arg-type]
         job = self.store.submit(spec, "0" * 64, "me", now=self.engine.now)
         self.engine.truth[job] = truth

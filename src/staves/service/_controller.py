@@ -29,9 +29,9 @@ from staves.service._facade import (
 from staves.service._launching import job_folder
 from staves.service._measures import measures
 from staves.service._rows import Job
-from staves.service._snapshot import Snapshots
+from staves.service._snapshot import materialise_job, receive
 from staves.service._spec import JobSpec
-from staves.service._states import ACTIVE, STATES, IllegalEvent, Pause, Resume, Shutdown, Stop
+from staves.service._states import ACTIVE, STATES, Pause, Resume, Shutdown, Stop
 from staves.service._store import Store
 from staves.service._turns import Turns
 
@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 TURN_SECONDS = 0.2
 """The longest time between two turns."""
 
-_EVENTS = {"pause": Pause, "resume": Resume, "stop": Stop}
+_EVENTS: dict[str, type[Pause | Resume | Stop]] = {"pause": Pause, "resume": Resume, "stop": Stop}
 _UNWELL_AFTER = 30.0  # seconds without a turn
 _SHOWN = 200  # decisions
 
@@ -57,7 +57,6 @@ class Controller(Service):
 
     def __init__(self, home: Path, engine: Engine, policy: Policy, store: Store) -> None:
         self._home, self._engine, self._policy, self._store = home, engine, policy, store
-        self._snapshots = Snapshots(home / "snapshots")
         self._turns = Turns(store, engine, policy, home=home, workdir_of=self._workdir_of)
         self._lock = threading.RLock()
         self._wake = threading.Event()
@@ -120,7 +119,7 @@ class Controller(Service):
 
     def _workdir_of(self, job: Job) -> Path:
         folder = job_folder(self._home, job.id) / "work"
-        self._snapshots.materialise(job.snapshot, folder, spec=job.spec)
+        materialise_job(job.spec, self._home, job.snapshot, folder)
         return folder
 
     # -- who may come in
@@ -172,10 +171,7 @@ class Controller(Service):
             if action == "scale":
                 self._scale(found, int(arguments["devices"]))
             elif not _done(found, action):
-                try:
-                    self._store.apply(found.id, _EVENTS[action](), now=time.time())
-                except IllegalEvent as error:
-                    raise Refused(error.message, hint=error.hint) from None
+                self._store.apply(found.id, _EVENTS[action](), now=time.time())
                 logger.info("%s: %s by %s", found.record.title, action, user)
             self._turns.reconsider()
         self._wake.set()
@@ -197,12 +193,7 @@ class Controller(Service):
         self._store.respecify(job.id, spec, f"{devices} devices", now=time.time())
 
     def _find(self, name: str, owner: str | None) -> Job:
-        try:
-            return self._store.find(name, owner=owner)
-        except InputError as error:
-            if "no such job" in error.message:
-                raise UnknownName(error.message, hint=error.hint) from None
-            raise
+        return self._store.find(name, owner=owner)
 
     # -- why
 
@@ -217,7 +208,10 @@ class Controller(Service):
 
     def decisions(self) -> list[Document]:
         """Return the last decisions, newest first."""
-        return [{"time": stored.time, **stored.document} for stored in self._store.decisions(limit=_SHOWN)]
+        return [
+            {"time": stored.time, **stored.document}
+            for stored in self._store.decisions(limit=_SHOWN)
+        ]
 
     def queue(self) -> list[Document]:
         """Return the jobs that wait, in order of submission."""
@@ -273,11 +267,11 @@ class Controller(Service):
 
     def has_snapshot(self, snapshot: str) -> bool:
         """Say whether a snapshot is here, whole."""
-        return self._snapshots.has(snapshot)
+        return (self._home / "snapshots" / snapshot / "manifest.json").exists()
 
     def put_snapshot(self, snapshot: str, folder: Path) -> None:
         """Keep what `folder` holds as the snapshot of that hash."""
-        self._snapshots.put(snapshot, folder)
+        receive(self._home, snapshot, folder)
 
     # -- how it stands
 

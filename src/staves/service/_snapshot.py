@@ -128,6 +128,32 @@ def materialise(
         place(part, to)
 
 
+def receive(home: Path, name: str, folder: Path) -> None:
+    """Keep the snapshot that `folder` holds, which came from elsewhere, as `name`.
+
+    Raises:
+        InputError: what it holds is not that snapshot.
+        StavesError: it cannot be written.
+    """
+    part = _new_part(home / "snapshots")
+    try:
+        try:
+            text = (folder / "manifest.json").read_bytes()
+            expected = [Entry(*fields) for fields in json.loads(text)]
+            whole = hashlib.sha256(text).hexdigest() == name
+            copies = copied(folder / "files", part / "files", expected, writable=False)
+            whole = whole and list(copies) == expected
+        except (OSError, ValueError, TypeError):
+            whole = False
+        if not whole:
+            raise InputError(f"the snapshot is not {name}", hint="pack and upload it again")
+        with os_errors("upload it again"):
+            write_synced(part / "manifest.json", text)
+            place(part, home / "snapshots" / name)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
 def _listed(root: Path, home: Path, leave_out: Collection[Path], limit: int) -> list[Entry]:
     """Return what is to be copied; InputError where that is too much."""
     apart = _within(root, [home, *leave_out])

@@ -105,6 +105,21 @@ class Store(Operations):
                 )
         return record
 
+    def respecify(self, job: str, spec: JobSpec, text: str, *, now: float) -> None:
+        """Have a job ask for something else from now on; `text` says what in its story.
+
+        Raises:
+            InputError: there is no such job.
+        """
+        with self._database.writing() as connection:
+            row = connection.execute(by_id(job).with_for_update()).one_or_none()
+            if row is None:
+                raise no_such_job(job)
+            record = Record.from_document(row.record)
+            query = update(jobs).where(jobs.c.id == int(job))
+            connection.execute(query.values(spec=spec.to_document()))
+            tell(connection, record, record, "respecify", now, text)
+
     def observe(
         self,
         job: str,
