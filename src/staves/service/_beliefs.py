@@ -37,7 +37,7 @@ def profile_of(job: Job, status: Status | None, cluster: Cluster) -> JobProfile:
         if kind.profile is not None
     }
     profile = JobProfile.from_knowledge(knowledge, batch, bounds)
-    step = (progress.get("step_seconds") or {}).get("p50")
+    step = progress.get("step_seconds")
     alone = status is not None and len(status.devices) == 1
     if profile.lines or step is None or status is None or not alone:
         return profile

@@ -48,8 +48,9 @@ def measures(store: Store, cluster: Cluster, turns: Turns) -> list[Sample]:
         Sample("staves_resize_pause_seconds", turns.pauses.resize, help="Median of the last ones.")
     )
     for job in jobs:
-        progress = dict(turns.status(job.id).progress) if turns.status(job.id) else {}  # type: ignore[union-attr]
-        step = (progress.get("step_seconds") or {}).get("p50")
+        status = turns.status(job.id)
+        progress = {} if status is None else status.progress
+        step = progress.get("step_seconds")
         if job.record.state in ACTIVE and step:
             labels = {"job": job.id, "name": job.record.name}
             samples.append(
