@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -73,6 +74,15 @@ def test_ratios_go_along_chains_of_jobs() -> None:
     assert speeds["x"] == pytest.approx(2.0)
     assert speeds["y"] == pytest.approx(0.5)
     assert relative_speeds([]) == {}
+
+
+def test_pairs_that_disagree_count_by_their_jobs() -> None:
+    """A triangle off by 9/4 in the logarithm: each side gives way by the inverse of its weight."""
+    many = [profile({"a": 1.0, "b": 1.0})] * 4
+    odd = [profile({"b": 1.0, "c": 1.0}), profile({"a": 1.0, "c": math.exp(9 / 4)})]
+    speeds = relative_speeds([*many, *odd])
+    assert math.log(speeds["a"] / speeds["b"]) == pytest.approx(1 / 4)
+    assert math.log(speeds["b"] / speeds["c"]) == pytest.approx(1)
 
 
 @pytest.mark.parametrize("document", [{}, {"lines": 3}, {"lines": {"type a": [1]}}])

@@ -125,6 +125,12 @@ def test_a_job_grows_where_it_is_and_shrinks_to_one_node() -> None:
     assert place(devices, {"j": (3, 0, 0)}, TYPES, spread)["j"].nodes == ("n1",)
 
 
+def test_home_comes_before_the_best_fit() -> None:
+    devices = cluster({"a": 1}, {"a": 4})
+    held = {"j": Allocation(devices[1:2])}
+    assert place(devices, {"j": (2, 0, 0)}, TYPES, held)["j"].nodes == ("n1",)
+
+
 def test_a_mixed_job_prefers_the_node_that_has_both() -> None:
     devices = cluster({"a": 2}, {"a": 1, "b": 1}, {"b": 2})
     assert place(devices, {"j": (1, 1, 0)}, TYPES, {})["j"].nodes == ("n1",)

@@ -89,3 +89,10 @@ def test_what_is_measured_or_held_or_too_much_is_not_probed() -> None:
     full = view(job("j", 1), job("k"), capacity=(1, 1, 0))
     both = Decision({"j": (1, 0, 0), "k": (0, 1, 0)})
     assert with_probes(full, both).chosen == both.chosen
+
+
+def test_one_free_device_is_one_probe() -> None:
+    jobs = job("j", 1), job("k", 1)
+    decision = Decision({"j": (1, 0, 0), "k": (1, 0, 0)})
+    probed = with_probes(view(*jobs, capacity=(2, 1, 0)), decision)
+    assert probed.chosen == {"j": (1, 1, 0), "k": (1, 0, 0)}

@@ -181,9 +181,34 @@ def test_a_policy_that_never_lets_a_job_advance_is_stopped() -> None:
     assert sum(pause.seconds for pause in result.pauses) == pytest.approx(10.0)
 
 
+def test_a_change_does_not_cut_a_longer_pause_short() -> None:
+    class Move(Policy):
+        name = "move"
+
+        def decide(self, view: View) -> Decision:
+            counts = (1, 0) if view.now == 0 else (0, 1)
+            return Decision({job.id: counts for job in view.jobs if job.id == "j"})
+
+    rates = Scaling((1.0, 1.0))
+    job = JobView("j", 0.0, rates, 5.0, start_pause=10.0, resize_pause=1.0)
+    other = JobView("k", 2.0, rates, 5.0)
+    moved, _ = simulate(Move(), cluster(a=1, b=1), [job, other]).jobs
+    assert moved.finished == 15.0
+    assert [(p.since, p.seconds) for p in moved.pauses] == [(0.0, 2.0), (2.0, 8.0)]
+
+
 def test_bad_input_is_refused() -> None:
     long, middle, _ = textbook()
     with pytest.raises(InputError, match="two jobs"):
         simulate(Fifo(), cluster(a=1), [long, replace(middle, id="long")])
     with pytest.raises(InputError, match="finite"):
         simulate(Fifo(), cluster(a=1), [replace(long, remaining=math.inf)])
+
+    class Stranger(Policy):
+        name = "stranger"
+
+        def decide(self, view: View) -> Decision:
+            return Decision({"nobody": (1,)})
+
+    with pytest.raises(StavesError, match="'nobody', which is no active job"):
+        simulate(Stranger(), cluster(a=1), [long])

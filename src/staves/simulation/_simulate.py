@@ -42,8 +42,8 @@ def simulate(
 
     Raises:
         InputError: two jobs have one id, work is not finite, or the policy never decides.
-        StavesError: `most_decisions` were made, and jobs are still running; or a decision does not
-            fit in the cluster.
+        StavesError: `most_decisions` were made, and jobs are still running; or a decision names a
+            job that is not active, or does not fit in the cluster.
     """
     run = _Run(policy, cluster, jobs, work_known)
     while run.heap and run.heap[0][0] <= until:
@@ -131,6 +131,11 @@ class _Run:
         view = View(self._now, self._types, self._capacity, self._nodes, jobs)
         decision = self._policy.decide(view)
         self.decisions += 1
+        if unknown := decision.chosen.keys() - self.active.keys():
+            raise StavesError(
+                f"the policy {self._policy.name} gave devices to {quoted(min(unknown))},"
+                " which is no active job"
+            )
         held = {a.job.id: a.allocation for a in ordered if a.allocation is not None}
         placed = place(self._devices, decision.chosen, self._types, held)
         for active in ordered:
@@ -139,7 +144,7 @@ class _Run:
             if active.version != before and math.isfinite(active.end()):
                 entry = (active.end(), _END, self._index[active.job.id], active.version)
                 heapq.heappush(self.heap, entry)
-        self.stuck = not placed and not self._arrivals
+        self.stuck = not decision.chosen and not self._arrivals
 
     def advance(self, now: float) -> None:
         """Let time pass until `now`."""

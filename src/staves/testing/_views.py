@@ -55,7 +55,9 @@ def random_view(seed: int) -> View:
         counts = _some(rng, job, free)
         if counts is not None and rng.random() < 0.6:
             free = free - np.array(counts)
-            jobs[i] = replace(job, current=counts, waiting=0.0, pause_left=rng.choice([0.0, 3.0]))
+            jobs[i] = replace(
+                job, current=counts, waiting=0.0, pause_left=rng.choice([0.0, 3.0, 650.0])
+            )
     names = tuple(f"type-{g}" for g in range(types))
     return View(1000.0, names, capacity, nodes, tuple(jobs))
 

@@ -102,3 +102,30 @@ def test_a_lone_job_on_a_large_cluster_comes_near_its_best(seed: int) -> None:
     every = np.array([(a, b, c) for a in range(41) for b in range(41) for c in range(41)])
     every = every[(every.sum(axis=1) <= 60) & (every.sum(axis=1) > 0)]
     assert job.rates(np.array([chosen]))[0] >= 0.99 * job.rates(every).max()
+
+
+def test_what_no_weighed_configuration_uses_goes_to_those_that_wait() -> None:
+    """One device of each type is free: two jobs share them out, but both weigh all of them."""
+    types = 12
+
+    def row(g: int, count: int) -> Counts:
+        return tuple(count if h == g else 0 for h in range(types))
+
+    rates = Scaling((1.0,) * types)
+    holders = [
+        JobView(
+            f"held-{g}", 0.0, rates, 1e5, minimum=19, maximum=19, current=row(g, 19), guaranteed=19
+        )
+        for g in range(types)
+    ]
+    waiting = [JobView(name, 0.0, rates, 1e5, minimum=5, maximum=7) for name in ("x", "y")]
+    names = tuple(f"t{g}" for g in range(types))
+    view = View(0.0, names, (20,) * types, ((20,) * types,), (*holders, *waiting))
+    decision = Heet().decide(view)
+    assert {name: sum(decision.chosen[name]) for name in ("x", "y")} == {"x": 7, "y": 5}
+    assert decision.value is not None
+    assert decision.bound is not None
+    assert decision.value <= decision.bound
+    reason = decision.reasons["y"]
+    assert reason.chosen is not None
+    assert reason.chosen.counts == decision.chosen["y"]
