@@ -208,9 +208,8 @@ def test_a_worker_that_lives_on_is_ended_with_its_session() -> None:
 def test_its_history_is_proved_by_the_jobs_name(job: Job, home: Path) -> None:
     job.train(job.devices[:2])
     job.until_on(job.devices[:2])
-    assert job.engines().status("job-1", 1) == job.status(), "as any process sees it"
     job.allow(None)
-    job.end()
+    assert job.end() == job.engines().status("job-1", 1), "as any process sees it"
     done = command(["-m", "staves", "doctor", "--job", "job-1", "--json"], home)
     assert done.status == 0, done.stderr
     proof = json.loads(done.stdout)
