@@ -30,8 +30,10 @@ def home(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def job(home: Path, tmp_path: Path) -> Job:
-    return Job(lambda: LocalEngine(home, parse_cluster(CLUSTER)), tmp_path / "work")
+def job(home: Path, tmp_path: Path) -> Iterator[Job]:
+    job = Job(lambda: LocalEngine(home, parse_cluster(CLUSTER)), tmp_path / "work")
+    yield job
+    job.abandon()
 
 
 @pytest.fixture
