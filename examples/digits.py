@@ -10,11 +10,16 @@ from __future__ import annotations
 import argparse
 
 import torch
-from sklearn.datasets import load_digits
 from torch import nn
 from torch.utils.data import TensorDataset
 
 import staves
+
+try:
+    from sklearn.datasets import load_digits
+except ImportError:
+    message = "scikit-learn is missing: only the dev extra brings it (pip install scikit-learn)"
+    raise SystemExit(message) from None
 
 
 def data() -> tuple[TensorDataset, torch.Tensor, torch.Tensor]:

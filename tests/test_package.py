@@ -37,7 +37,7 @@ FLOORS = {
 FACE = {"__init__", "__main__", "testing"}
 SAME_FLOOR = {("documents", "errors")}  # errors is the ground that everything stands on
 
-HEAVY = {"torch", "ray", "sqlalchemy", "fastapi", "polars", "matplotlib"}
+HEAVY = {"torch", "ray", "sqlalchemy", "fastapi", "httpx", "uvicorn", "polars", "matplotlib"}
 
 
 def room_of(module: str) -> str:
@@ -107,7 +107,9 @@ def test_files_stay_small_and_say_their_name(path: Path) -> None:
     assert path.stem not in ("utils", "common", "helpers")
 
 
-@pytest.mark.parametrize("module", ["staves", "staves.documents", "staves.hardware"])
+@pytest.mark.parametrize(
+    "module", ["staves", "staves.documents", "staves.hardware", "staves.service", "staves.cli._app"]
+)
 def test_importing_loads_nothing_heavy(module: str) -> None:
     code = (
         f"import sys, time, {module}; print(*({HEAVY!r} & sys.modules.keys())); "

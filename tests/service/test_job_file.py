@@ -66,6 +66,19 @@ def test_the_job_of_the_product_page(tmp_path: Path) -> None:
     )
 
 
+def test_the_documented_file_can_be_read(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs/files.md").read_text()
+    text = page.partition("## Job file")[2].partition("```yaml\n")[2].partition("```")[0]
+    (tmp_path / "data/imagenet").mkdir(parents=True)
+    (tmp_path / ".venv/bin").mkdir(parents=True)
+    (tmp_path / ".venv/bin/python").symlink_to(sys.executable)
+    spec = read_job(write(tmp_path, text), environ={"WANDB_API_KEY": "x"})
+    assert spec.outputs == (tmp_path / "results",)
+    assert spec.python == tmp_path / ".venv/bin/python", "the link is kept"
+    documented = set(re.findall(r"^(\w+):", text, re.MULTILINE))
+    assert documented == job_schema()["properties"].keys()
+
+
 def test_only_run_is_required(tmp_path: Path) -> None:
     spec = read_job(write(tmp_path, "run: true.sh\n"))
     assert spec == JobSpec("train", "true.sh", tmp_path, Path(sys.executable))

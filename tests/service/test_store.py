@@ -81,6 +81,18 @@ def test_the_life_of_a_job_is_told(store: Store) -> None:
     ]
 
 
+def test_nobody_else_may_read_it(store: Store, tmp_path: Path) -> None:
+    submit(store)
+    for path in tmp_path.glob("staves.db*"):
+        assert path.stat().st_mode & 0o077 == 0, path
+
+
+def test_what_scripts_write_stays_on_one_line(store: Store) -> None:
+    job = submit(store)
+    store.apply(job, Grant(("a",)), Ended("failed", "bad\nbytes \udc80", 1), now=2.0)
+    assert store.story(job)[-1].text == "bad\\nbytes \\udc80"
+
+
 def test_a_refused_event_changes_nothing(store: Store) -> None:
     job = submit(store)
     before = store.job(job)
@@ -114,7 +126,7 @@ def test_jobs_are_found_by_id_and_by_a_name_that_only_one_has(store: Store) -> N
     store.apply(second, Stop(), now=2.0)
     with pytest.raises(InputError, match="newest ids: 1, 2"):
         store.find("digits")
-    for unknown in ("99", "nothing", "", "9" * 400, "²", "1; drop table jobs"):
+    for unknown in ("99", "\udc80", "nothing", "", "9" * 400, "²", "1; drop table jobs"):
         with pytest.raises(InputError, match="no such job"):
             store.find(unknown)
         with pytest.raises(InputError, match="no such job"):

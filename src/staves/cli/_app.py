@@ -6,9 +6,21 @@ import typer
 
 import staves
 from staves.cli._doctor import doctor
+from staves.cli._down import down
+from staves.cli._explain import explain
+from staves.cli._logs import logs
+from staves.cli._nodes import drain, nodes, undrain
 from staves.cli._plan import plan
+from staves.cli._ps import ps
+from staves.cli._queue import queue
 from staves.cli._run import SETTINGS, run
 from staves.cli._scale import scale
+from staves.cli._schema import schema
+from staves.cli._show import show
+from staves.cli._status import status
+from staves.cli._steer import pause, resume, stop
+from staves.cli._submit import submit
+from staves.cli._up import up
 
 app = typer.Typer(
     name="staves",
@@ -36,5 +48,21 @@ def _root(
 
 app.command()(plan)
 app.command(context_settings=SETTINGS)(run)
+app.command()(up)
+app.command()(down)
+app.command()(status)
+app.command()(submit)
+app.command()(ps)
+app.command()(show)
+app.command()(explain)
+app.command()(logs)
 app.command()(scale)
+app.command()(pause)
+app.command()(resume)
+app.command()(stop)
+app.command()(nodes)
+app.command()(drain)
+app.command()(undrain)
+app.command()(queue)
 app.command()(doctor)
+app.command()(schema)

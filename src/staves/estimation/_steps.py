@@ -240,7 +240,8 @@ class _Filling:
         return inverses
 
     def _holds(self, level: Array) -> Array:
-        return np.clip(self._inverses(level).min(axis=1), self.minimums, self.caps)
+        held: Array = np.clip(self._inverses(level).min(axis=1), self.minimums, self.caps)
+        return held
 
 
 def _ring(devices: int | NDArray[np.int64]) -> Array:

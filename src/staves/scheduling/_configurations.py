@@ -52,13 +52,14 @@ def keeps_guaranteed(
 ) -> NDArray[np.bool_]:
     """Say which rows leave the job the devices that are guaranteed to it; shape (C,).
 
-    Devices that it held and that are gone count no longer.
+    Devices that it held and that are gone, or that it may use no more, count no longer.
     """
     if job.current is None or not job.guaranteed:
         return np.ones(len(configurations), dtype=bool)
-    held = np.minimum(job.current, available)
+    held = np.minimum(job.current, usable(job, available))
+    most = int(held.sum() if job.mix else held.max(initial=0))
     kept = np.minimum(configurations, held).sum(axis=1)
-    fine: NDArray[np.bool_] = kept >= min(job.guaranteed, int(held.sum()))
+    fine: NDArray[np.bool_] = kept >= min(job.guaranteed, most, job.maximum)
     return fine
 
 

@@ -114,12 +114,14 @@ class Option:
         rate: expected goodput, reference samples a second.
         seconds: expected time to the job's end; inf where its work is not known.
         utility: what the policy maximised; comparable within one decision of one policy only.
+        why: of an alternative: why it was not chosen, in words; empty for what was chosen.
     """
 
     counts: Counts
     rate: float
     seconds: float
     utility: float
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)

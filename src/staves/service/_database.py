@@ -64,6 +64,8 @@ class Database:
             if not self._reader:
                 folder.mkdir(parents=True, exist_ok=True, mode=0o700)
                 self._lock = _locked(folder / "store.lock")
+                if url is None:  # it holds what was copied from people's environments
+                    os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         except OSError as error:
             raise StavesError(
                 f"{folder}: {error.strerror or error}",
@@ -71,7 +73,9 @@ class Database:
             ) from None
         try:
             self._engine = create_engine(
-                url or f"sqlite:///{self.path}", connect_args={} if url else {"timeout": 30}
+                url or f"sqlite:///{self.path}",
+                connect_args={} if url else {"timeout": 30},
+                max_overflow=-1,  # a thread that only reads should wait for no other
             )
             self._writing = self._engine.execution_options(**{_IMMEDIATE: True})
             if self._engine.dialect.name == "sqlite":

@@ -8,7 +8,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, delete, func, insert, select, update
 
-from staves.errors import InputError, quoted
+from staves.errors import InputError, printable, quoted
+from staves.service._facade import UnknownName
 from staves.service._rows import Job, Span, storable
 from staves.service._spec import JobSpec
 from staves.service._states import Record
@@ -66,8 +67,10 @@ def insert_job(
     return record.id
 
 
-def tell(connection: Connection, before: Record, after: Record, event: str, now: float) -> None:
-    text = after.reason or (", ".join(after.devices) if event == "grant" else "")
+def tell(
+    connection: Connection, before: Record, after: Record, event: str, now: float, text: str = ""
+) -> None:
+    text = text or after.reason or (", ".join(after.devices) if event == "grant" else "")
     connection.execute(
         insert(stories).values(
             job=int(after.id),
@@ -75,7 +78,7 @@ def tell(connection: Connection, before: Record, after: Record, event: str, now:
             event=event,
             before=before.state,
             after=after.state,
-            text=text,
+            text=printable(text),
         )
     )
 
@@ -117,8 +120,8 @@ def by_id(job: str) -> Any:
     return select(jobs).where(jobs.c.id == number_of(job))
 
 
-def no_such_job(job: str) -> InputError:
-    return InputError(f"{quoted(job)}: no such job", hint="`staves ps --all` lists them")
+def no_such_job(job: str) -> UnknownName:
+    return UnknownName(f"{quoted(job)}: no such job", hint="`staves ps --all` lists them")
 
 
 def job_of(row: Row[Any]) -> Job:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 from staves.engines._base import End
-from staves.errors import InputError
+from staves.service._facade import Refused
 
 State = Literal[
     "queued",
@@ -219,5 +219,5 @@ class StopOrder:
 Order = StartOrder | ResizeOrder | StopOrder
 
 
-class IllegalEvent(InputError):
+class IllegalEvent(Refused):
     """The job is in no state for this event; the hint tells how it came there. Nothing changed."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import select, update
 
-from staves.errors import InputError
+from staves.errors import InputError, printable
 from staves.service._job_rows import (
     by_id,
     earlier_job,
@@ -105,6 +105,21 @@ class Store(Operations):
                 )
         return record
 
+    def respecify(self, job: str, spec: JobSpec, text: str, *, now: float) -> None:
+        """Have a job ask for something else from now on; `text` says what in its story.
+
+        Raises:
+            InputError: there is no such job.
+        """
+        with self._database.writing() as connection:
+            row = connection.execute(by_id(job).with_for_update()).one_or_none()
+            if row is None:
+                raise no_such_job(job)
+            record = Record.from_document(row.record)
+            query = update(jobs).where(jobs.c.id == int(job))
+            connection.execute(query.values(spec=spec.to_document()))
+            tell(connection, record, record, "respecify", now, text)
+
     def observe(
         self,
         job: str,
@@ -158,7 +173,8 @@ class Store(Operations):
             InputError: there is none, or more than one.
         """
         query = select(jobs).order_by(jobs.c.id)
-        query = query.where(jobs.c.id == number_of(name) if name.isdigit() else jobs.c.name == name)
+        by_number = jobs.c.id == number_of(name)
+        query = query.where(by_number if name.isdigit() else jobs.c.name == printable(name))
         if owner is not None:
             query = query.where(jobs.c.owner == owner)
         with self._database.reading() as connection:

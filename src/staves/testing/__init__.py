@@ -6,6 +6,6 @@ tested, and the test runner finds the cases.
 
 from staves.testing._engine import EngineConformance
 from staves.testing._policy import PolicyConformance
-from staves.testing._views import busy, random_view
+from staves.testing._views import Scaling, random_view
 
-__all__ = ["EngineConformance", "PolicyConformance", "busy", "random_view"]
+__all__ = ["EngineConformance", "PolicyConformance", "Scaling", "random_view"]

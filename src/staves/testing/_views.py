@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -59,11 +58,6 @@ def random_view(seed: int) -> View:
             jobs[i] = replace(job, current=counts, waiting=0.0, pause_left=rng.choice([0.0, 3.0]))
     names = tuple(f"type-{g}" for g in range(types))
     return View(1000.0, names, capacity, nodes, tuple(jobs))
-
-
-def busy(view: View) -> Mapping[str, Counts]:
-    """Return what the jobs of the view have, by id."""
-    return {job.id: job.current for job in view.jobs if job.current is not None}
 
 
 def _job(rng: np.random.Generator, name: str, types: int) -> JobView:

@@ -23,6 +23,8 @@ from staves.scheduling._view import Counts, JobView
 MOST = 200
 """Configurations a job at most."""
 
+_CELLS = 4096  # of the grid over all types that is looked through for permitted ones
+
 
 def configurations(
     job: JobView, available: Counts, free: Counts, node_sizes: Sequence[frozenset[int]]
@@ -43,8 +45,8 @@ def configurations(
         free: those of them that nobody has, (G,).
         node_sizes: for each type, how many of it nodes have.
     """
-    table = every(job, available, MOST)
-    if table is None:
+    table = every(job, available, _CELLS)
+    if table is None or len(table) > MOST:
         most = usable(job, available)
         rows = itertools.chain(
             _near(job, most, free),

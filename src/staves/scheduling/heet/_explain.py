@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -13,6 +14,8 @@ from staves.scheduling.heet._utility import Weighed
 
 ALTERNATIVES = 3
 """How many alternatives a reason lists."""
+
+_EQUAL = 1.01  # rates this near are told as equal
 
 
 def explain(
@@ -49,22 +52,15 @@ def _granted(
 ) -> Reason:
     mine, others = _options(item, counts)
     assert mine is not None, "what is chosen was weighed"
+    others = tuple(replace(o, why=_why(view, item.job, mine, o, free, chosen)) for o in others)
     end = "" if math.isinf(mine.seconds) else f", {_duration(mine.seconds)} to its end"
     text = f"{in_words(counts, view.types)}: {mine.rate:.3g} samples a second{end}."
-    better = next((other for other in others if other.rate > mine.rate * 1.01), None)
-    if better is None:
-        return Reason(f"{text} Nothing that it may use would be faster.", mine, others)
-    text += (
-        f" {in_words(better.counts, view.types)} would be {better.rate / mine.rate:.2g} x as fast, "
-    )
-    lacks = [g for g, n in enumerate(better.counts) if n > counts[g] + free[g]]
-    rival = _holder(view, item.job, lacks, chosen)
-    if rival is not None:
-        text += f"but {rival} gains more from the {view.types[lacks[0]]} there."
-    elif lacks:
-        text += f"but there are too few {view.types[lacks[0]]}."
-    else:
-        text += "but not by enough to pay for the pause."
+    better = next((other for other in others if other.rate > mine.rate * _EQUAL), None)
+    if better is not None:
+        faster = f"{in_words(better.counts, view.types)} would be {better.rate / mine.rate:.2g} x"
+        text += f" {faster} as fast, but {better.why}."
+    elif item.rates.max() <= mine.rate * _EQUAL:
+        text += " Nothing that it may use would be faster."
     return Reason(text, mine, others)
 
 
@@ -78,15 +74,36 @@ def _waits(
             f" {in_words(usable(job, unpinned(view)), view.types)} that it may use."
         )
     _, others = _options(item, None)
-    lacks = [g for g, n in enumerate(others[0].counts) if n > free[g]]
-    rival = _holder(view, job, lacks, chosen)
-    text = "It waits: "
-    text += f"{rival} gains more from" if rival else "too few are left of"
-    text += f" the {view.types[lacks[0]] if lacks else 'devices'} that it needs"
+    others = tuple(replace(o, why=_why(view, job, None, o, free, chosen)) for o in others)
+    text = f"It waits: {others[0].why}"
     if ahead:
         names = ", ".join(ahead[:3]) + (f" and {len(ahead) - 3} more" if len(ahead) > 3 else "")
-        return Reason(f"{text}; {names} wait ahead of it.", None, others)
+        return Reason(f"{text}; ahead of it wait {names}.", None, others)
     return Reason(f"{text}; it is the next to start.", None, others)
+
+
+def _why(
+    view: View,
+    job: JobView,
+    mine: Option | None,
+    other: Option,
+    free: Counts,
+    chosen: Mapping[str, Counts],
+) -> str:
+    """Return why `other` was not chosen for the job, as the end of a sentence."""
+    had = mine.counts if mine is not None else (0,) * len(free)
+    missing = [n - h - f for n, h, f in zip(other.counts, had, free, strict=True)]
+    lacks = [g for g, n in enumerate(missing) if n > 0]
+    if lacks:
+        g = lacks[0]
+        rival, has = _holder(view, job, g, chosen)
+        also = " and others gain" if has < missing[g] else " gains"
+        return f"{rival}{also} more from the {view.types[g]}"
+    if mine is None or other.utility > mine.utility:
+        return "jobs that are guaranteed their devices go first"
+    if other.rate > mine.rate * _EQUAL:
+        return "not by enough to pay for the change"
+    return "it is not faster"
 
 
 def _options(item: Weighed, chosen: Counts | None) -> tuple[Option | None, tuple[Option, ...]]:
@@ -109,18 +126,15 @@ def _options(item: Weighed, chosen: Counts | None) -> tuple[Option | None, tuple
     return mine, tuple(others)
 
 
-def _holder(
-    view: View, job: JobView, types: Sequence[int], chosen: Mapping[str, Counts]
-) -> str | None:
-    """Return the other job that has most of these types; None where nobody has any."""
-    most, name = 0, None
-    for other in view.jobs:
-        counts = chosen.get(other.id)
-        if other.id != job.id and counts is not None:
-            has = sum(counts[g] for g in types[:1])
-            if has > most:
-                most, name = has, other.id
-    return name
+def _holder(view: View, job: JobView, g: int, chosen: Mapping[str, Counts]) -> tuple[str, int]:
+    """Return the other job that has most devices of type `g`, and how many."""
+    held = [
+        (chosen[other.id][g], -index, other.id)
+        for index, other in enumerate(view.jobs)
+        if other.id in chosen and other.id != job.id and not other.pinned
+    ]
+    most, _, name = max(held)  # somebody has them, or they would be free
+    return name, most
 
 
 def _duration(seconds: float) -> str:

@@ -1,0 +1,64 @@
+"""`staves up`: start the service."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from staves.cli._output import messages, print_json
+from staves.cli._service import AsJson, service_packages
+from staves.engines.local import staves_home
+from staves.hardware import read_cluster
+
+
+def up(
+    cluster: Annotated[
+        Path | None,
+        typer.Option(help="Cluster file; without it, this machine's own devices.", metavar="FILE"),
+    ] = None,
+    engine: Annotated[
+        str, typer.Option(help="What runs the jobs.", metavar="local|ray|slurm")
+    ] = "local",
+    policy: Annotated[
+        str, typer.Option(help="What decides who gets what.", metavar="NAME")
+    ] = "heet",
+    port: Annotated[int, typer.Option(help="On loopback; 0 for a free one.", min=0, max=65535)] = 0,
+    foreground: Annotated[
+        bool, typer.Option("--foreground", help="Stay attached: Ctrl-C ends the controller.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Start the service: scheduler and API, on loopback; return once it is well.
+
+    Over a controller that has died it takes data and jobs over.
+    """
+    with service_packages():
+        from staves.service import ServiceFolder, Settings, about
+        from staves.service import up as start
+    if cluster is not None:
+        for warning in read_cluster(cluster).warnings:
+            messages.print(f"staves: warning: {warning}")
+        cluster = cluster.absolute()
+    settings = Settings(staves_home(), port, cluster, engine, policy)
+    folder = ServiceFolder(settings.home)
+
+    def ready(url: str, pid: int) -> None:
+        if as_json:
+            print_json(about(folder, url, pid))
+        else:
+            typer.echo(f"staves: the service is at {url} (process {pid})")
+
+    if foreground:
+        from staves.service import serve
+
+        serve(settings, lambda url: ready(url, os.getpid()))
+        messages.print("staves: the controller has ended; jobs that ran go on without it")
+        return
+    waiting = messages.status("starting the service")
+    with waiting if messages.is_terminal else contextlib.nullcontext():
+        told = start(settings)
+    ready(told["url"], told["pid"])

@@ -1,0 +1,76 @@
+"""What the scheduler believes of each job: its profile, the work that is left, what it had."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from staves.engines._base import Status
+from staves.estimation import JobProfile
+from staves.hardware import Cluster
+from staves.service._rows import Job, Span
+from staves.steptime import Line
+
+FIXED_SHARE, FORWARD_SHARE = 0.1, 0.35
+"""Of a step on one device, before two batches have been timed: the share that does not grow with
+the batch, and that of the forward pass. Both are replaced by the first fit."""
+
+_UNKNOWN_BATCH = 32  # samples; only ratios of rates count before anything is known
+
+
+def profile_of(job: Job, status: Status | None, cluster: Cluster) -> JobProfile:
+    """Return the job's profile: its fits, or else what one device alone took for a step.
+
+    Args:
+        job: as it is stored.
+        status: of its attempt under way, if there is one.
+        cluster: its emulated types say how many samples a device can hold.
+    """
+    progress = progress_of(job, status)
+    batch = int(progress.get("batch") or job.spec.reference or _UNKNOWN_BATCH)
+    knowledge = (status.knowledge if status else None) or job.knowledge
+    bounds = {
+        name: (kind.profile.min_batch, kind.profile.max_batch)
+        for name, kind in cluster.types.items()
+        if kind.profile is not None
+    }
+    profile = JobProfile.from_knowledge(knowledge, batch, bounds)
+    step = (progress.get("step_seconds") or {}).get("p50")
+    alone = status is not None and len(status.devices) == 1
+    if profile.lines or step is None or status is None or not alone:
+        return profile
+    kind = next((d.type.name for d in cluster.devices() if d.name == status.devices[0]), None)
+    return profile if kind is None else replace(profile, lines={kind: _guessed(step, batch)})
+
+
+def fitted_types(job: Job, status: Status | None) -> frozenset[str]:
+    """Return the device types on which the job's lines have been fitted."""
+    knowledge = (status.knowledge if status else None) or job.knowledge
+    return JobProfile.from_knowledge(knowledge, 1).measured
+
+
+def progress_of(job: Job, status: Status | None) -> Mapping[str, Any]:
+    """Return the newest progress: of the attempt under way, or as it was stored."""
+    return (status.progress if status else None) or job.progress
+
+
+def remaining(progress: Mapping[str, Any]) -> float:
+    """Return the samples that are left; inf where the job has not said how many there are."""
+    total = progress.get("total_samples")
+    if not total:
+        return math.inf
+    return max(0.0, float(total) - float(progress.get("samples") or 0))
+
+
+def device_seconds(spans: Sequence[Span], now: float) -> float:
+    """Return what the job has had: the sum over its spans of devices times seconds."""
+    return sum(len(s.devices) * max(0.0, (s.until or now) - s.since) for s in spans)
+
+
+def _guessed(step: float, batch: int) -> tuple[Line, Line]:
+    """Return a forward and a backward line through one point."""
+    fixed, slope = FIXED_SHARE * step, (1 - FIXED_SHARE) * step / batch
+    forward = Line(fixed * FORWARD_SHARE, slope * FORWARD_SHARE)
+    return forward, Line(fixed * (1 - FORWARD_SHARE), slope * (1 - FORWARD_SHARE))

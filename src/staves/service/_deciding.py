@@ -1,0 +1,197 @@
+"""From jobs and statuses to a policy's view, and from its decision to devices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from staves.engines._base import Status
+from staves.estimation import JobProfile, relative_speeds
+from staves.hardware import Allocation, Cluster, Device
+from staves.scheduling import Counts, Decision, JobView, Policy, View, place, with_probes
+from staves.service._beliefs import fitted_types, profile_of, progress_of, remaining
+from staves.service._rows import Job
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A job that a decision is about, with what the store alone does not say.
+
+    Args:
+        job: as it is stored.
+        status: of its attempt under way, if there is one.
+        held: it must keep exactly what it has, for now: it is being measured.
+        attained: device-seconds it has had.
+        waiting: as `JobView.waiting`.
+        pause_left: seconds that are left of a pause under way.
+    """
+
+    job: Job
+    status: Status | None = None
+    held: bool = False
+    attained: float = 0.0
+    waiting: float = 0.0
+    pause_left: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A decision, and the devices that it means.
+
+    Args:
+        view: what the policy saw.
+        decision: what it answered, with probes.
+        allocations: by job id; jobs that get nothing are absent.
+        unable: why a job was not in the view at all, by id.
+    """
+
+    view: View
+    decision: Decision
+    allocations: Mapping[str, Allocation]
+    unable: Mapping[str, str] = field(default_factory=dict)
+
+
+def decide(
+    policy: Policy,
+    candidates: Sequence[Candidate],
+    cluster: Cluster,
+    *,
+    now: float,
+    drained: Collection[str],
+    busy: Collection[str],
+    start_pause: float,
+    resize_pause: float,
+    others: Sequence[JobProfile] = (),
+) -> Outcome:
+    """Let the policy decide, and place what it decided.
+
+    Args:
+        policy: decides.
+        candidates: jobs that wait or have devices, in order of submission.
+        cluster: all nodes.
+        now: Unix seconds.
+        drained: nodes that get nothing new.
+        busy: devices that jobs which are ending still have.
+        start_pause, resize_pause: expected seconds.
+        others: profiles of past jobs, for how fast types are beside each other.
+    """
+    devices = cluster.devices()
+    types = tuple(cluster.configuration)
+    profiles = [profile_of(c.job, c.status, cluster) for c in candidates]
+    speeds = relative_speeds([*profiles, *others])
+    current = _current(candidates, devices)
+    pinned = {c.job.id for c in candidates if c.job.id in current and _pinned(c)}
+    kept = {name for job in pinned for name in current[job].names}
+    usable = [
+        d for d in devices if d.name in kept or (d.node not in drained and d.name not in busy)
+    ]
+    nodes = [node.name for node in cluster.nodes]
+    rows = {name: _counts([d for d in usable if d.node == name], types) for name in nodes}
+    jobs, unable = [], {}
+    for candidate, profile in zip(candidates, profiles, strict=True):
+        job = candidate.job
+        why = _impossible(job, cluster)
+        if why and job.id not in current:
+            unable[job.id] = why
+            continue
+        jobs.append(
+            _view_of(
+                candidate,
+                profile,
+                types,
+                speeds,
+                current.get(job.id),
+                total=cluster.total,
+                start_pause=start_pause,
+                resize_pause=resize_pause,
+            )
+        )
+    view = View(now, types, _counts(usable, types), tuple(rows.values()), tuple(jobs))
+    decision = with_probes(view, policy.decide(view))
+    allocations = place(usable, decision.chosen, types, current)
+    return Outcome(view, decision, allocations, unable)
+
+
+def _pinned(candidate: Candidate) -> bool:
+    return candidate.held or not candidate.job.record.elastic
+
+
+def _current(candidates: Sequence[Candidate], devices: Sequence[Device]) -> dict[str, Allocation]:
+    """Return what active jobs have been granted; devices that are no more are left out."""
+    by_name = {device.name: device for device in devices}
+    result = {}
+    for candidate in candidates:
+        record = candidate.job.record
+        there = tuple(by_name[name] for name in record.devices if name in by_name)
+        if record.active and there:
+            result[candidate.job.id] = Allocation(there)
+    return result
+
+
+def _counts(devices: Sequence[Device], types: tuple[str, ...]) -> Counts:
+    names = [device.type.name for device in devices]
+    return tuple(names.count(name) for name in types)
+
+
+def _impossible(job: Job, cluster: Cluster) -> str | None:
+    """Say why no state of this cluster could ever run the job; None where one could."""
+    spec = job.spec
+    counts = cluster.configuration
+    there = {name: n for name, n in counts.items() if spec.types is None or name in spec.types}
+    most = sum(there.values()) if spec.mix else max(there.values(), default=0)
+    if most >= spec.minimum:
+        return None
+    kinds = "" if spec.types is None else " of " + " or ".join(spec.types)
+    alike = "" if spec.mix else " alike"
+    return f"it wants {spec.minimum} devices{alike}{kinds}, the cluster has {most}"
+
+
+def _view_of(
+    candidate: Candidate,
+    profile: JobProfile,
+    types: tuple[str, ...],
+    speeds: Mapping[str, float],
+    current: Allocation | None,
+    *,
+    total: int,
+    start_pause: float,
+    resize_pause: float,
+) -> JobView:
+    job, status = candidate.job, candidate.status
+    spec, record = job.spec, job.record
+    allowed = None
+    if spec.types is not None:
+        allowed = frozenset(types.index(name) for name in spec.types if name in types)
+    fitted = fitted_types(job, status)
+    # Until it has said that it can be resized, it gets what it needs, and keeps that.
+    most = (spec.maximum or total) if record.elastic else spec.minimum
+    had = None if current is None else _counts(current.devices, types)
+    pinned = had is not None and _pinned(candidate)
+    if pinned and had is not None:
+        most = max(most, sum(had))
+    progress = progress_of(job, status)
+    return JobView(
+        id=job.id,
+        submitted=job.submitted,
+        rates=profile.rates(types, speeds),
+        remaining=remaining(progress) if record.elastic else math.inf,
+        minimum=spec.minimum,
+        maximum=most,
+        types=allowed,
+        mix=spec.mix,
+        weight=max(spec.priority, 1) / 50,
+        elastic=not pinned,
+        current=had,
+        guaranteed=spec.guaranteed,
+        attained=candidate.attained,
+        waiting=candidate.waiting,
+        start_pause=start_pause,
+        resize_pause=resize_pause,
+        pause_left=candidate.pause_left,
+        unmeasured=frozenset(
+            g
+            for g, name in enumerate(types)
+            if record.elastic and name not in fitted and (allowed is None or g in allowed)
+        ),
+    )

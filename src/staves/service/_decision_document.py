@@ -1,0 +1,69 @@
+"""A decision as it is stored and shown: what each job got, why, and what else there was."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from staves.hardware import Configuration
+from staves.scheduling import Option, Reason
+from staves.service._deciding import Outcome
+from staves.service._rows import Job
+
+
+def decision_document(
+    outcome: Outcome, jobs: Sequence[Job], policy: str, seconds: float
+) -> dict[str, Any]:
+    """Return the document of a decision.
+
+    Args:
+        outcome: what was decided.
+        jobs: all jobs that were open then.
+        policy: its name.
+        seconds: that it took.
+    """
+    decision = outcome.decision
+    return {
+        "policy": policy,
+        "seconds": seconds,
+        "value": decision.value,
+        "bound": decision.bound,
+        "jobs": [_of_job(outcome, job) for job in jobs],
+    }
+
+
+def _of_job(outcome: Outcome, job: Job) -> dict[str, Any]:
+    types = outcome.view.types
+    allocation = outcome.allocations.get(job.id)
+    reason = outcome.decision.reasons.get(job.id, Reason(_without_reason(outcome, job)))
+    return {
+        "id": job.id,
+        "owner": job.owner,
+        "name": job.record.name,
+        "devices": [] if allocation is None else list(allocation.names),
+        "text": reason.text,
+        "chosen": None if reason.chosen is None else _option(reason.chosen, types),
+        "alternatives": [_option(option, types) for option in reason.alternatives],
+        "probed": [types[g] for g in reason.probed],
+    }
+
+
+def _without_reason(outcome: Outcome, job: Job) -> str:
+    if job.id in outcome.unable:
+        return f"It cannot run here: {outcome.unable[job.id]}."
+    if job.record.state == "saving":
+        return "It is being ended."
+    if job.record.state == "paused":
+        return "It is paused."
+    return "It has devices." if job.id in outcome.allocations else "It waits for devices."
+
+
+def _option(option: Option, types: Sequence[str]) -> dict[str, Any]:
+    counts = dict(zip(types, option.counts, strict=True))
+    return {
+        "configuration": str(Configuration({name: n for name, n in counts.items() if n})),
+        "counts": counts,
+        "rate": option.rate,
+        "seconds": option.seconds,
+        "utility": option.utility,
+    }

@@ -1,0 +1,149 @@
+"""Where a service lives: HOME/service, and the lock there that says whether one runs.
+
+HOME/service/lock            held by the controller as long as it lives; its pid stands in it
+HOME/service/address.json    url and pid of the controller; there while it can be reached
+HOME/service/token           the administrator's token, for the commands on this machine
+HOME/service/controller.log  what the controller prints
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import time
+from pathlib import Path
+from typing import Literal
+
+from staves.errors import InputError, StavesError
+
+State = Literal["absent", "starting", "up", "dead"]
+"""absent: none runs, none is missed. starting: its address is not told yet. up: it can be reached.
+dead: a controller has died without a word, and its jobs may go on."""
+
+_ASKED = 2.0  # seconds: longer than any question whether the lock is held
+
+
+class ServiceFolder:
+    """The service's folder in `home`, the folder of everything Staves keeps."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.path = home / "service"
+        self.token_file = self.path / "token"
+        self.log_file = self.path / "controller.log"
+        self._address = self.path / "address.json"
+        self._lock = self.path / "lock"
+
+    def create(self) -> None:
+        """Make the folder, for its owner alone.
+
+        Raises:
+            StavesError: it cannot be made.
+        """
+        try:
+            self.home.mkdir(parents=True, exist_ok=True)
+            self.path.mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise StavesError(
+                f"{self.path}: {error.strerror or error}",
+                hint="set STAVES_HOME to a folder that you may write",
+            ) from None
+
+    @property
+    def state(self) -> State:
+        """How the service stands."""
+        address = self._address.exists()  # before the lock: who dies in between is dead, not up
+        if self._held():
+            return "up" if address else "starting"
+        return "dead" if address else "absent"
+
+    @property
+    def pid(self) -> int | None:
+        """The pid of the controller that holds the lock; None where none does."""
+        deadline = time.monotonic() + _ASKED
+        while self._held() and time.monotonic() < deadline:
+            with contextlib.suppress(OSError, ValueError):  # it takes the lock, then writes
+                return int(self._lock.read_text())
+            time.sleep(0.01)
+        return None
+
+    def address(self) -> tuple[str, int] | None:
+        """Return URL and pid of the controller as it last told them."""
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            told = json.loads(self._address.read_bytes())
+            return str(told["url"]), int(told["pid"])
+        return None
+
+    def tell_address(self, url: str) -> None:
+        """Let others find this process, the controller."""
+        part = self.path / f".address.{os.getpid()}"
+        part.write_text(json.dumps({"url": url, "pid": os.getpid()}))
+        part.rename(self._address)
+
+    def forget_address(self) -> None:
+        """Be found no more."""
+        self._address.unlink(missing_ok=True)
+
+    def lock(self) -> int:
+        """Become the controller, for as long as this process lives or the result is open.
+
+        Returns:
+            The lock's descriptor. A child that inherited it would hold the lock as well.
+
+        Raises:
+            InputError: another one is the controller.
+        """
+        descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        deadline = time.monotonic() + _ASKED
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:  # another controller, or somebody who asks for one
+                if time.monotonic() > deadline:
+                    os.close(descriptor)
+                    raise self.runs_already() from None
+                time.sleep(0.01)
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+        return descriptor
+
+    def runs_already(self) -> InputError:
+        """Return the error that says who the controller is."""
+        address = self.address()
+        where = f" at {address[0]}" if address else ""
+        return InputError(
+            f"a service runs already: process {self.pid}{where}",
+            hint="`staves down` ends it; another STAVES_HOME holds another one",
+        )
+
+    def token(self) -> str | None:
+        """Return the administrator's token; None before the first `staves up`."""
+        with contextlib.suppress(FileNotFoundError):
+            return self.token_file.read_text().strip()
+        return None
+
+    def keep_token(self, token: str) -> None:
+        """Keep the administrator's token, for its owner's eyes alone."""
+        part = self.path / f".token.{os.getpid()}"
+        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(token + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        part.rename(self.token_file)
+
+    def _held(self) -> bool:
+        try:
+            descriptor = os.open(self._lock, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return False
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(descriptor)
+        return False

@@ -1,0 +1,52 @@
+"""What a controller is started with."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+CONTROLLER = "staves.service._controller:build_service"
+"""Module and function that make the `Service`, of home, cluster file, engine and policy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a controller is started with.
+
+    Args:
+        home: the folder of everything Staves keeps.
+        port: on loopback; 0 for a free one.
+        cluster: the cluster file; None for this machine's own devices.
+        engine: local, ray or slurm.
+        policy: as `staves policies` lists them.
+        controller: see `CONTROLLER`.
+    """
+
+    home: Path
+    port: int = 0
+    cluster: Path | None = None
+    engine: str = "local"
+    policy: str = "heet"
+    controller: str = field(default_factory=lambda: CONTROLLER)
+
+    def arguments(self) -> list[str]:
+        """Return the arguments of `python -m staves.service`."""
+        arguments = [f"--home={self.home}", f"--port={self.port}", f"--engine={self.engine}"]
+        arguments += [f"--policy={self.policy}", f"--controller={self.controller}"]
+        if self.cluster is not None:
+            arguments.append(f"--cluster={self.cluster}")
+        return arguments
+
+    @classmethod
+    def parse(cls, arguments: Sequence[str]) -> Settings:
+        """Return what `arguments` made."""
+        parser = argparse.ArgumentParser("python -m staves.service", allow_abbrev=False)
+        parser.add_argument("--home", type=Path, required=True)
+        parser.add_argument("--port", type=int, default=0)
+        parser.add_argument("--cluster", type=Path)
+        parser.add_argument("--engine", default="local")
+        parser.add_argument("--policy", default="heet")
+        parser.add_argument("--controller", default=CONTROLLER)
+        return cls(**vars(parser.parse_args(arguments)))

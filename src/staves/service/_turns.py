@@ -1,0 +1,344 @@
+"""The controller's loop body: look at every job, decide where that is due, hand devices over.
+
+Each step goes through the store before the engine hears of it, and what the engine is told follows
+from the stored record alone. A controller that dies anywhere is followed by one that begins with
+`turn`.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from staves.engines._base import Engine, Status
+from staves.errors import StavesError
+from staves.hardware import Allocation
+from staves.scheduling import Policy
+from staves.service._beliefs import device_seconds, fitted_types
+from staves.service._deciding import Candidate, Outcome, decide
+from staves.service._decision_document import decision_document
+from staves.service._handover import Holder, moves
+from staves.service._launching import launch_of
+from staves.service._machine import events_of, orders
+from staves.service._pauses import Pauses
+from staves.service._rows import Job
+from staves.service._states import (
+    ACTIVE,
+    Grant,
+    IllegalEvent,
+    Measured,
+    NotStarted,
+    Order,
+    Record,
+    ResizeOrder,
+    StartOrder,
+    State,
+)
+from staves.service._store import Store
+
+logger = logging.getLogger(__name__)
+
+OPEN: frozenset[State] = ACTIVE | {"queued", "paused"}
+
+_GATHER = 0.3  # seconds that a decision waits for more to happen
+_STORE_EVERY = 2.0  # seconds between two times that progress alone is stored
+_PROBE_WITHIN = 60.0  # seconds that a job is left alone to be measured
+_ALONE = 30  # steps on one device after which its time there counts as measured
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What the loop remembers of a job between two turns; none of it is needed after a restart."""
+
+    status: Status | None = None
+    attempt: int = 0
+    stored: float = 0.0
+    spans: int = 0
+    fitted: frozenset[str] = frozenset()
+    granted: float | None = None
+    held_until: float | None = None
+    waited: float = 0.0
+    looked: float | None = None
+    before: float = 0.0  # device-seconds of earlier attempts
+
+
+class Turns:
+    """One controller's turns.
+
+    Args:
+        store: of the service; this is its only writer, under one lock.
+        engine: runs the jobs.
+        policy: decides.
+        home: the folder of everything Staves keeps.
+        workdir_of: makes a job's private working directory, if it is not there yet.
+        clock: Unix seconds.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        engine: Engine,
+        policy: Policy,
+        *,
+        home: Path,
+        workdir_of: Callable[[Job], Path],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.store, self.engine, self.policy = store, engine, policy
+        self.pauses = Pauses()
+        self.decided = 0  # decisions taken
+        self.decision_seconds = 0.0  # of the last one
+        self.unable: Mapping[str, str] = {}
+        self._home, self._workdir_of, self._clock = home, workdir_of, clock
+        self._seen: dict[str, _Seen] = {}
+        self._targets: dict[str, tuple[str, ...]] = {}
+        self._wanted_since: float | None = clock()
+        self._last = clock()
+        self._closing = False
+
+    # -- what others ask
+
+    def reconsider(self) -> None:
+        """Something has happened that calls for a decision."""
+        if self._wanted_since is None:
+            self._wanted_since = self._clock()
+
+    def close(self) -> None:
+        """Grant nothing from here on: the service goes down."""
+        self._closing = True
+
+    def status(self, job: str) -> Status | None:
+        """Return the status of the job's attempt as of the last turn."""
+        seen = self._seen.get(job)
+        return seen.status if seen else None
+
+    # -- the turn
+
+    def turn(self) -> None:
+        """Do what there is to do now."""
+        now = self._clock()
+        for job in self.store.jobs(states=OPEN):
+            self._wait(job.record, now)
+            if job.record.active:
+                self._follow(job, now)
+        if not self._closing:
+            if self._due(now):
+                self._decide(now)
+            self._hand_over(now)
+
+    def _wait(self, record: Record, now: float) -> None:
+        """Count the time without devices up, and that with devices down again."""
+        seen = self._seen.setdefault(record.id, _Seen())
+        passed = 0.0 if seen.looked is None else now - seen.looked
+        seen.looked = now
+        if record.state == "queued":
+            seen.waited += passed
+        elif record.active:
+            seen.waited = max(0.0, seen.waited - passed)
+
+    def _follow(self, job: Job, now: float) -> None:
+        """Take in how its attempt stands, and tell the engine what that shows it has not heard."""
+        seen = self._seen[job.id]
+        if seen.attempt != job.record.attempt:  # new, or this controller is
+            seen.attempt, seen.status, seen.spans = job.record.attempt, None, 0
+            seen.before = device_seconds(
+                [s for s in self.store.spans(job.id) if s.attempt < seen.attempt], now
+            )
+        status = seen.status = self.engine.status(job.id, job.record.attempt)
+        record = job.record
+        events = events_of(record, status)
+        if not record.measured and record.elastic and _timed_alone(status):
+            events = (Measured(), *events)
+        if events:
+            names = ", ".join(type(event).__name__.lower() for event in events)
+            logger.info("%s: %s", record.title, names)
+            record = self.store.apply(job.id, *events, now=now)
+            self.reconsider()
+        self._observe(job, seen, status, now)
+        for order in orders(record, status):
+            self._carry_out(job, record, order, now)
+
+    def _observe(self, job: Job, seen: _Seen, status: Status, now: float) -> None:
+        """Keep what the engine tells: at once what is new in kind, progress now and then."""
+        fitted = fitted_types(job, status)
+        news = fitted != seen.fitted or len(status.spans) != seen.spans or status.ended is not None
+        if fitted != seen.fitted:
+            self.reconsider()
+        if len(status.spans) > seen.spans:
+            self._learn_pauses(seen, status)
+        seen.fitted, seen.spans = fitted, len(status.spans)
+        if not news and now - seen.stored < _STORE_EVERY:
+            return
+        seen.stored = now
+        self.store.observe(
+            job.id,
+            progress=status.progress or None,
+            knowledge=status.knowledge,
+            summary=status.ended.figures if status.ended and status.ended.figures else None,
+            attempt=job.record.attempt,
+            stretches=status.spans,
+        )
+
+    def _learn_pauses(self, seen: _Seen, status: Status) -> None:
+        for number, span in enumerate(status.spans[seen.spans :], seen.spans):
+            if number > 0 and span.get("pause_seconds"):
+                self.pauses.resized(float(span["pause_seconds"]))
+            elif number == 0 and seen.granted is not None:
+                self.pauses.started(float(span["since"]) - seen.granted)
+
+    def _carry_out(self, job: Job, record: Record, order: Order, now: float) -> None:
+        try:
+            self._tell(job, record, order)
+        except StavesError as error:
+            if isinstance(order, StartOrder):
+                logger.warning("%s: not started: %s", record.title, error.message)
+                self.store.apply(job.id, NotStarted(error.message), now=now)
+                self.reconsider()
+            else:  # it is told again in the next turn
+                logger.warning("%s: %s", record.title, error.message)
+
+    def _tell(self, job: Job, record: Record, order: Order) -> None:
+        cluster = self.engine.cluster()
+        if isinstance(order, StartOrder):
+            devices = Allocation.named(cluster, order.devices).devices
+            fresh = self.store.job(job.id)
+            launch = launch_of(fresh, devices, home=self._home, workdir=self._workdir_of(fresh))
+            self.engine.launch(launch)
+        elif isinstance(order, ResizeOrder):
+            devices = Allocation.named(cluster, order.devices).devices
+            self.engine.resize(job.id, order.attempt, devices, order.request)
+        else:
+            self.engine.stop(job.id, order.attempt, save=order.save, grace=job.spec.grace)
+
+    # -- decisions
+
+    def _due(self, now: float) -> bool:
+        if self._wanted_since is not None:
+            if self.policy.at_events and now - self._wanted_since >= _GATHER:
+                return True
+            if self.decided == 0:
+                return True
+        period = self.policy.round_seconds
+        return period is not None and now - self._last >= period
+
+    def _decide(self, now: float) -> None:
+        self._wanted_since, self._last = None, now
+        jobs = self.store.jobs(states=OPEN)
+        candidates = [
+            self._candidate(job, now)
+            for job in jobs
+            if job.record.state not in ("paused", "saving")
+        ]
+        ending = [job for job in jobs if job.record.state == "saving"]
+        begun = time.perf_counter()
+        outcome = decide(
+            self.policy,
+            candidates,
+            self.engine.cluster(),
+            now=now,
+            drained=self.store.drained(),
+            busy={name for job in ending for name in self._uses(job.record)},
+            start_pause=self.pauses.start,
+            resize_pause=self.pauses.resize,
+        )
+        self.decision_seconds = time.perf_counter() - begun
+        self.decided += 1
+        self.unable = outcome.unable
+        self._targets = {
+            candidate.job.id: outcome.allocations[candidate.job.id].names
+            if candidate.job.id in outcome.allocations
+            else ()
+            for candidate in candidates
+        }
+        self._hold_probed(outcome, now)
+        document = decision_document(outcome, jobs, self.policy.name, self.decision_seconds)
+        self.store.record_decision(document, now=now)
+
+    def _candidate(self, job: Job, now: float) -> Candidate:
+        seen = self._seen[job.id]
+        status = seen.status if job.record.active else None
+        spans = status.spans if status else ()
+        running = sum(
+            len(span["devices"]) * max(0.0, (span.get("until") or now) - span["since"])
+            for span in spans
+        )
+        pause = 0.0
+        if job.record.active and not spans and seen.granted is not None:
+            pause = max(0.0, self.pauses.start - (now - seen.granted))
+        elif job.record.state == "rescaling":
+            pause = self.pauses.resize
+        held = seen.held_until is not None and now < seen.held_until
+        if held and job.record.active:
+            types = {d.name: d.type.name for d in self.engine.cluster().devices()}
+            held = not {types.get(name) for name in job.record.devices} <= seen.fitted
+        return Candidate(
+            job,
+            status,
+            held=held and job.record.active,
+            attained=seen.before + running,
+            waiting=seen.waited,
+            pause_left=pause,
+        )
+
+    def _hold_probed(self, outcome: Outcome, now: float) -> None:
+        """A job that is to be measured is left alone until that is done, or has taken too long."""
+        for job, reason in outcome.decision.reasons.items():
+            if reason.probed and job in self._seen:
+                self._seen[job].held_until = now + _PROBE_WITHIN
+
+    # -- to hand devices over
+
+    def _hand_over(self, now: float) -> None:
+        jobs = {job.id: job for job in self.store.jobs(states=OPEN)}
+        holders = [
+            Holder(
+                job.record,
+                self._target(job.record),
+                self._uses(job.record),
+                job.spec.minimum,
+                self._unheard(job.record),
+            )
+            for job in jobs.values()
+            if job.record.state != "paused"
+        ]
+        for name, move in moves(holders).items():
+            try:
+                record = self.store.apply(name, move, now=now)
+            except IllegalEvent as error:  # it was stopped, say, since the decision
+                logger.info("%s", error.message)
+                self.reconsider()
+                continue
+            logger.info("%s: %s", record.title, move)
+            if isinstance(move, Grant):
+                if record.attempt != jobs[name].record.attempt:
+                    self._seen[name].granted, self._seen[name].status = now, None
+                self._follow_order(jobs[name], record, now)
+
+    def _follow_order(self, job: Job, record: Record, now: float) -> None:
+        """Tell the engine of a grant at once, not only in the next turn."""
+        status = self.engine.status(job.id, record.attempt)
+        for order in orders(record, status):
+            self._carry_out(job, record, order, now)
+
+    def _target(self, record: Record) -> tuple[str, ...]:
+        return self._targets.get(record.id, record.devices)
+
+    def _unheard(self, record: Record) -> bool:
+        status = self.status(record.id)
+        return record.active and (status is None or status.phase in ("absent", "starting"))
+
+    def _uses(self, record: Record) -> frozenset[str]:
+        status = self.status(record.id)
+        if status is None or not record.active:
+            return frozenset(record.devices)
+        if status.phase in ("ended", "lost", "absent"):
+            return frozenset(record.devices)
+        return frozenset(record.devices) | frozenset(status.devices) | frozenset(status.wanted)
+
+
+def _timed_alone(status: Status) -> bool:
+    step = int(status.progress.get("step") or 0)
+    return len(status.devices) == 1 and step >= _ALONE and bool(status.progress.get("step_seconds"))

@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from staves.scheduling import Counts, JobView, View
+from staves.scheduling._configurations import as_table, every, unpinned
+from staves.scheduling.heet._utility import Weights, remaining_seconds, weigh
+from staves.testing import Scaling, random_view
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+def rate(job: JobView, counts: Counts) -> float:
+    return float(job.rates(np.array([counts], dtype=np.int64))[0])
+
+
+def transcribed(view: View, tables: Sequence[Sequence[Counts]]) -> list[list[float]]:
+    """The utility as it is written down, one number at a time.
+
+    Every configuration in `tables` runs its job, and every job's work is known.
+    """
+    types = range(len(view.types))
+
+    def one(g: int) -> Counts:
+        return tuple(int(h == g) for h in types)
+
+    pi = []
+    for g in types:
+        shares = [
+            rate(job, one(g)) / max(rate(job, one(h)) for h in types)
+            for job, configurations in zip(view.jobs, tables, strict=True)
+            if configurations and rate(job, one(g)) > 0
+        ]
+        pi.append(statistics.median(shares) if shares else 1.0)
+    cluster = sum(p * n for p, n in zip(pi, view.capacity, strict=True))
+    able = [job for job, configurations in zip(view.jobs, tables, strict=True) if configurations]
+    pauses = [pause for job in able for pause in (job.start_pause, job.resize_pause)]
+    horizon = max([600.0, *(2 * pause for pause in pauses)])
+
+    paths, works = [], []
+    for job, configurations in zip(view.jobs, tables, strict=True):
+        remaining = {c: job.remaining / rate(job, c) for c in configurations}
+        paths.append(max(1.0, min(remaining.values(), default=0.0)))
+        works.append(
+            min(
+                (
+                    remaining[c] * sum(p * n for p, n in zip(pi, c, strict=True)) / cluster
+                    for c in configurations
+                ),
+                default=0.0,
+            )
+        )
+    result = []
+    for j, job in enumerate(view.jobs):
+        behind = sum(work > works[j] * (1 + 1e-12) for work in works)
+        fastest = max((rate(job, c) for c in tables[j]), default=0.0)
+        values = []
+        for c in tables[j]:
+            r = paths[j] * fastest / rate(job, c)
+            if c == job.current:
+                pen = job.pause_left
+            elif job.current is not None:
+                pen = job.resize_pause
+            else:
+                pen = job.start_pause
+            if r + pen > horizon:
+                x = max(horizon - pen, 0.02 * horizon) / horizon / r
+            else:
+                x = 1 / (r + pen)
+            if c == job.current:
+                x *= 1.03
+            weight = job.weight * (1 + (job.waiting / 3600) ** 2)
+            values.append(weight * (x * paths[j]) ** 0.8 * (1 + behind * works[j] / paths[j]))
+        result.append(values)
+    return result
+
+
+@given(seeds)
+@settings(max_examples=200)
+def test_it_is_what_is_written_down(seed: int) -> None:
+    view = random_view(seed)
+    jobs = tuple(job for job in view.jobs if math.isfinite(job.remaining))
+    view = View(view.now, view.types, view.capacity, view.nodes, jobs)
+    tables = []
+    for job in jobs:
+        full = every(job, unpinned(view), 10_000)
+        assert full is not None
+        if job.pinned and job.current is not None:
+            full = as_table([job.current], len(view.types))
+        tables.append([c for c in map(tuple, full.tolist()) if rate(job, c) > 0])
+    weighed = weigh(view, [as_table(t, len(view.types)) for t in tables], Weights())
+    for item, table, expected in zip(weighed, tables, transcribed(view, tables), strict=True):
+        assert list(map(tuple, item.table.tolist())) == table
+        assert item.utility == pytest.approx(expected, rel=1e-9)
+        assert (item.utility > 0).all()
+
+
+def test_unknown_work_lasts_as_long_again_and_ten_minutes_at_least() -> None:
+    rates = Scaling((1.0, 2.0))
+    table = np.array([[1, 0], [0, 1], [0, 2]])
+    fresh = JobView("fresh", 0.0, rates, maximum=2)
+    assert remaining_seconds(fresh, table, rates(table)) == pytest.approx([2400, 1200, 600])
+    old = JobView("old", 0.0, rates, maximum=2, attained=10_000.0)
+    assert remaining_seconds(old, table, rates(table)) == pytest.approx([20000, 10000, 5000])
+
+
+def test_jobs_of_unknown_work_rank_by_what_they_have_had() -> None:
+    rates = Scaling((1.0,))
+    jobs = tuple(
+        JobView(f"j{i}", 0.0, rates, attained=attained)
+        for i, attained in enumerate((5000.0, 2000.0, 9000.0))
+    )
+    view = View(0.0, ("a",), (1,), ((1,),), jobs)
+    weighed = weigh(view, [np.array([[1]])] * 3, Weights())
+    assert [item.behind for item in weighed] == [1, 2, 0]
+
+
+@given(seeds)
+def test_every_lists_each_permitted_configuration_once(seed: int) -> None:
+    view = random_view(seed)
+    for job in view.jobs:
+        table = every(job, view.capacity, 10_000)
+        assert table is not None
+        listed = list(map(tuple, table.tolist()))
+        expected = [
+            counts
+            for counts in itertools.product(*(range(n + 1) for n in view.capacity))
+            if job.minimum <= sum(counts) <= job.maximum
+            and (job.types is None or all(g in job.types for g, n in enumerate(counts) if n))
+            and (job.mix or sum(n > 0 for n in counts) == 1)
+        ]
+        assert sorted(listed) == sorted(expected)

@@ -1,0 +1,264 @@
+"""The commands of the service, against the API over a service in memory."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from staves.cli import run_command
+from staves.cli._service import complete_jobs, complete_nodes
+from staves.cli._submit import Prepared
+from tests.service.conftest import Ask
+from tests.service.fake import FakeService
+from tests.service.test_api import submit as submit_directly
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def staves(
+    ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Run:
+    """Run a command; return its exit code, standard output and standard error."""
+    asker = ask("")
+    monkeypatch.setattr(
+        httpx.HTTPTransport, "handle_request", lambda _, request: asker.handle(request)
+    )
+    monkeypatch.setenv("STAVES_URL", "http://127.0.0.1:8000")
+    monkeypatch.setenv("STAVES_TOKEN", "root-token")
+    monkeypatch.setenv("STAVES_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        code = run_command(list(arguments))
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+def told(staves: Run, *arguments: str) -> Any:
+    """Run a command with --json; return the one document that it prints."""
+    code, out, err = staves(*arguments, "--json")
+    assert (code, err) == (0, "")
+    return json.loads(out)
+
+
+def said(staves: Run, *arguments: str) -> str:
+    code, out, err = staves(*arguments)
+    assert (code, err) == (0, "")
+    return out
+
+
+def test_ps(staves: Run, ask: Ask) -> None:
+    assert told(staves, "ps") == {"jobs": []}
+    assert said(staves, "ps") == "staves: no jobs (those ended: --all)\n"
+    submit_directly(ask, "ada")
+    (job,) = told(staves, "ps")["jobs"]
+    assert (job["id"], job["name"], job["state"]) == ("1", "digits", "queued")
+    header, row = said(staves, "ps").splitlines()
+    assert header.split()[:3] == ["id", "name", "state"]
+    assert row.split()[:4] == ["1", "digits", "queued", "-"]
+    told(staves, "stop", "digits")
+    assert told(staves, "ps") == {"jobs": []}
+    assert len(told(staves, "ps", "--all")["jobs"]) == 1
+    assert staves("ps", "--watch", "--json")[0] == 2
+
+
+def test_ps_goes_on_showing(staves: Run, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    submit_directly(ask, "ada")
+    rounds = []
+
+    def sleep(seconds: float) -> None:
+        rounds.append(seconds)
+        if len(rounds) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("staves.cli._ps.time.sleep", sleep)
+    code, out, err = staves("ps", "--watch")
+    assert code == 130
+    assert "digits" in out
+    assert "interrupted" in err
+
+
+def test_show_and_explain(staves: Run, ask: Ask) -> None:
+    submit_directly(ask, "ada")
+    assert told(staves, "show", "digits")["story"][0]["event"] == "submit"
+    shown = said(staves, "show", "1")
+    assert "name:        digits" in shown
+    assert "submit" in shown.splitlines()[-1]
+    assert told(staves, "explain", "digits")["text"] == "nothing is free"
+    assert said(staves, "explain", "digits") == "digits (job 1): nothing is free\n"
+
+
+@pytest.mark.parametrize("command", ["show", "explain", "logs", "pause", "resume", "stop"])
+def test_an_unknown_job_gets_the_nearest_name(staves: Run, ask: Ask, command: str) -> None:
+    submit_directly(ask, "ada")
+    for options in ((), ("--json",)):
+        code, out, err = staves(command, "digit", *options)
+        assert (code, out) == (2, "")
+        assert err == "staves: there is no job 'digit' (did you mean 'digits'?)\n"
+
+
+def test_steering(staves: Run, ask: Ask) -> None:
+    submit_directly(ask, "ada")
+    assert said(staves, "pause", "digits") == "staves: digits (job 1) is paused\n"
+    assert told(staves, "resume", "digits")["state"] == "queued"
+    assert said(staves, "stop", "1") == "staves: digits (job 1) is cancelled\n"
+    code, _, err = staves("pause", "1")
+    assert (code, err) == (2, "staves: job 1 is cancelled (it came, it ended)\n")
+
+
+def test_scaling_a_job_or_a_run(staves: Run, ask: Ask) -> None:
+    submit_directly(ask, "ada")
+    assert told(staves, "scale", "digits", "3")["asked"]["devices"] == 3
+    assert said(staves, "scale", "digits", "3") == "staves: digits (job 1): 3 wanted\n"
+    # Neither a job nor a run: what the service says is of more use than "no such run".
+    code, _, err = staves("scale", "digit", "3")
+    assert (code, err) == (2, "staves: there is no job 'digit' (did you mean 'digits'?)\n")
+
+
+def test_scaling_a_run_needs_no_service(staves: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("STAVES_URL")
+    code, _, err = staves("scale", "train", "3")
+    assert code == 2
+    assert "train: no such run in" in err
+
+
+def test_queue_and_nodes(staves: Run, ask: Ask) -> None:
+    assert said(staves, "queue") == "staves: no job waits\n"
+    submit_directly(ask, "ada")
+    submit_directly(ask, "bob", "wines")
+    assert [job["name"] for job in told(staves, "queue")["queue"]] == ["digits", "wines"]
+    assert said(staves, "queue").splitlines()[2].split()[:4] == ["2", "2", "wines", "1"]
+    assert told(staves, "nodes")["nodes"][0]["name"] == "box"
+    assert "1 local-cpu" in said(staves, "nodes")
+    assert said(staves, "drain", "box") == "staves: box is drained\n"
+    assert told(staves, "undrain", "box")["state"] == "up"
+    code, _, err = staves("drain", "bax")
+    assert (code, err) == (2, "staves: there is no node 'bax' (did you mean 'box'?)\n")
+
+
+def test_submitting(
+    staves: Run, service: FakeService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "train.py").write_text("print()")
+
+    def prepare(file: Path) -> Prepared:
+        return Prepared({"run": "true", "name": file.stem}, "e" * 64, tmp_path / "work")
+
+    monkeypatch.setattr("staves.cli._submit.prepare", prepare)
+    jobs = told(staves, "submit", "a.yaml", "b.yaml")["jobs"]
+    assert [(job["id"], job["name"]) for job in jobs] == [("1", "a"), ("2", "b")]
+    assert (service.snapshots["e" * 64] / "train.py").read_text() == "print()"
+    assert said(staves, "submit", "c.yaml") == "staves: c is job 3\n"
+    assert staves("submit")[0] == 2
+
+
+def write_log(tmp_path: Path, attempt: int, text: str, rank: int = 0) -> None:
+    folder = tmp_path / "logs" / "1" / str(attempt)
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f"rank-{rank}.log").open("a") as file:
+        file.write(text)
+
+
+def test_logs(staves: Run, ask: Ask, tmp_path: Path) -> None:
+    submit_directly(ask, "ada")
+    code, _, err = staves("logs", "digits")
+    assert (code, err) == (
+        2,
+        "staves: digits: there is no log of rank 0 (it has not started yet)\n",
+    )
+    write_log(tmp_path, 1, "first\nünï\n")
+    write_log(tmp_path, 1, "of one\n", rank=1)
+    assert told(staves, "logs", "digits") == {
+        "job": "1",
+        "attempt": 1,
+        "log": "rank-0",
+        "text": "first\nünï\n",
+    }
+    assert told(staves, "logs", "digits", "--rank", "1")["text"] == "of one\n"
+    code, _, err = staves("logs", "digits", "--rank", "7")
+    assert (code, err) == (
+        2,
+        "staves: digits: there is no log of rank 7 (there are rank-0, rank-1)\n",
+    )
+    assert staves("logs", "digits", "-f", "--json")[0] == 2
+
+
+def test_logs_are_printed_as_they_are(staves: Run, ask: Ask, tmp_path: Path) -> None:
+    submit_directly(ask, "ada")
+    write_log(tmp_path, 1, "x" * (3 << 20))
+    assert said(staves, "logs", "1") == "x" * (3 << 20)
+
+
+def test_logs_are_followed_through_attempts_to_the_end(
+    staves: Run,
+    ask: Ask,
+    service: FakeService,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    submit_directly(ask, "ada")
+    write_log(tmp_path, 1, "one\n")
+
+    def second_attempt() -> None:
+        write_log(tmp_path, 1, "last words\n")
+        service.submitted[0]["attempt"] = 2
+        write_log(tmp_path, 2, "two\n")
+
+    def end() -> None:
+        write_log(tmp_path, 2, "done\n")
+        service.submitted[0]["state"] = "finished"
+
+    later = iter([lambda: write_log(tmp_path, 1, "more\n"), second_attempt, lambda: None, end])
+    monkeypatch.setattr("staves.cli._logs.time.sleep", lambda _: next(later)())
+    assert staves("logs", "digits", "-f") == (
+        0, "one\nmore\nlast words\ntwo\ndone\n", "staves: attempt 2 begins\n"
+    )  # fmt: skip
+
+
+def test_status(staves: Run, service: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert told(staves, "status")["state"] == "up"
+    assert "staves: url: http://127.0.0.1:8000" in said(staves, "status")
+    service.well = False
+    code, text, err = staves("status")
+    assert code == 1
+    assert "the disk is full" in text
+    assert "the service is not well" in err
+    monkeypatch.delenv("STAVES_URL")
+    code, text, err = staves("status", "--json")
+    assert (code, json.loads(text)["state"]) == (1, "absent")
+    assert err == "staves: no service is running (start it: staves up)\n"
+
+
+def test_completion(staves: Run, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    submit_directly(ask, "ada")
+    submit_directly(ask, "ada", "wines")
+    assert complete_jobs("") == ["digits", "wines"]
+    assert complete_jobs("w") == ["wines"]
+    assert complete_nodes("b") == ["box"]
+    monkeypatch.delenv("STAVES_URL")
+    assert complete_jobs("") == []
+
+
+def test_without_its_packages_commands_say_so(staves: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("_client", "_daemon", "_down"):
+        monkeypatch.delitem(sys.modules, f"staves.service.{name}", raising=False)
+    monkeypatch.setitem(sys.modules, "httpx", None)
+    said = "staves: the service needs the package httpx (pip install 'staves[service]')\n"
+    for command in ("ps", "up", "down"):
+        assert staves(command) == (1, "", said)
+
+
+def test_without_a_service_commands_say_so(staves: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("STAVES_URL")
+    for command in (["ps"], ["show", "1"], ["queue"], ["nodes"], ["drain", "box"]):
+        assert staves(*command) == (1, "", "staves: no service is running (start it: staves up)\n")

@@ -1,0 +1,246 @@
+"""The controller's turns on a pretended engine, in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from staves.hardware import Cluster, DeviceType, Node
+from staves.scheduling import policy
+from staves.service._rows import Job
+from staves.service._spec import JobSpec
+from staves.service._states import Grant, Pause, Resume, Stop
+from staves.service._store import Store
+from staves.service._turns import Turns
+from tests.service.pretend import PretendEngine
+
+TYPES = {name: DeviceType(name) for name in ("fast", "slow")}
+CLUSTER = Cluster(TYPES, (Node("a", {"fast": 2}), Node("b", {"slow": 2})))
+
+
+class World:
+    """A store, an engine and a controller; time passes when it is told to."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.folder, self.policy = folder, name
+        self.engine = PretendEngine(CLUSTER)
+        self.store = Store(folder)
+        self.turns = self._turns()
+
+    def _turns(self) -> Turns:
+        return Turns(
+            self.store,
+            self.engine,
+            policy(self.policy),
+            home=self.folder,
+            workdir_of=lambda job: self.folder,
+            clock=lambda: self.engine.now,
+        )
+
+    def crash(self) -> None:
+        """The controller dies, and another one takes over."""
+        self.store.close()
+        self.store = Store(self.folder)
+        self.turns = self._turns()
+
+    def submit(self, name: str, **fields: object) -> str:
+        truth: dict[str, Any] = {
+            name: fields.pop(name) for name in ("elastic", "samples", "speeds") if name in fields
+        }
+        spec = JobSpec(name, "true", self.folder, Path("/usr/bin/python3"), **fields)  # type: ignore[arg-type]
+        job = self.store.submit(spec, "0" * 64, "me", now=self.engine.now)
+        self.engine.truth[job] = truth
+        self.turns.reconsider()
+        return job
+
+    def run(self, until: Callable[[], bool], *, longest: float = 5000.0) -> float:
+        """Let time pass until then; return how long that took."""
+        begun = self.engine.now
+        while not until():
+            assert self.engine.now - begun < longest, "in vain: " + str(
+                [(j.id, j.record.state, j.record.devices, j.record.reason) for j in self.jobs()]
+            )
+            self.engine.now += 0.2
+            self.turns.turn()
+        return self.engine.now - begun
+
+    def jobs(self) -> list[Job]:
+        return self.store.jobs()
+
+    def state(self, job: str) -> str:
+        return self.store.job(job).record.state
+
+    def elastic(self, job: str) -> bool:
+        return bool(self.store.job(job).record.elastic)
+
+    def devices(self, job: str) -> tuple[str, ...]:
+        return self.store.job(job).record.devices
+
+    def over(self) -> bool:
+        return all(job.record.final for job in self.jobs())
+
+
+@pytest.fixture(params=["heet", "fifo", "srtf"])
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
+    world = World(tmp_path, request.param)
+    yield world
+    world.store.close()
+
+
+@pytest.fixture
+def heet(tmp_path: Path) -> Iterator[World]:
+    world = World(tmp_path, "heet")
+    yield world
+    world.store.close()
+
+
+def test_jobs_run_to_their_end(world: World) -> None:
+    for number in range(5):
+        world.submit(f"job{number}", samples=60.0, maximum=3)
+    world.run(world.over)
+    assert {job.record.state for job in world.jobs()} == {"finished"}
+    assert sorted(world.engine.launches)[0] == ("1", 1)
+
+
+def test_a_lone_job_is_probed_and_grows(heet: World) -> None:
+    job = heet.submit("lone", samples=200.0, speeds={"fast": 2.0, "slow": 1.0})
+    heet.run(lambda: heet.state(job) == "probing")
+    assert len(heet.devices(job)) == 1
+    heet.run(lambda: len(heet.devices(job)) > 1)
+    # One of each type at once: a mixed set, so that both are measured together.
+    assert {name.split("/")[0] for name in heet.devices(job)} == {"a", "b"}
+    heet.run(lambda: len(heet.devices(job)) == 4)
+    heet.run(heet.over)
+    story = [line.after for line in heet.store.story(job)]
+    assert story[0] == "queued"
+    assert story[-1] == "finished"
+    assert {"probing", "rescaling", "running"} <= set(story)
+    assert heet.store.job(job).summary == {"samples": 200.0}
+
+
+def test_a_second_job_gets_its_share_in_place(heet: World) -> None:
+    first = heet.submit("first", samples=400.0)
+    heet.run(lambda: len(heet.devices(first)) == 4 and heet.state(first) == "running")
+    second = heet.submit("second", samples=20.0)
+    heet.run(lambda: bool(heet.devices(second)))
+    heet.run(heet.over)
+    assert heet.engine.launches.count((first, 1)) == 1
+    assert (first, 2) not in heet.engine.launches  # it only shrank
+
+
+def test_what_is_not_elastic_is_left_alone(heet: World) -> None:
+    plain = heet.submit("plain", samples=100.0, elastic=False)
+    heet.run(lambda: bool(heet.devices(plain)))
+    had = heet.devices(plain)
+    other = heet.submit("other", samples=100.0)
+    heet.run(lambda: heet.state(other) == "running")
+    assert heet.devices(plain) == had
+    heet.run(heet.over)
+    assert heet.engine.launches.count((plain, 1)) == 1
+    assert (plain, 2) not in heet.engine.launches
+    assert "probing" not in {line.after for line in heet.store.story(plain)}
+
+
+def test_pause_and_resume_go_on_from_what_was_saved(heet: World) -> None:
+    job = heet.submit("job", samples=300.0)
+    heet.run(lambda: heet.elastic(job))
+    heet.store.apply(job, Pause(), now=heet.engine.now)
+    heet.run(lambda: heet.state(job) == "paused")
+    assert heet.devices(job) == ()
+    kept = heet.engine.kept[job]
+    assert kept > 0
+    heet.store.apply(job, Resume(), now=heet.engine.now)
+    heet.turns.reconsider()
+    heet.run(heet.over)
+    assert heet.store.job(job).record.attempt == 2
+
+
+def test_stop_ends_it_for_good(heet: World) -> None:
+    job = heet.submit("job", samples=300.0)
+    heet.run(lambda: heet.state(job) == "running")
+    heet.store.apply(job, Stop(), now=heet.engine.now)
+    heet.run(heet.over)
+    assert heet.state(job) == "cancelled"
+    assert heet.engine.alive() == []
+
+
+def test_a_lost_supervisor_is_made_up_for(heet: World) -> None:
+    elastic = heet.submit("elastic", samples=100.0)
+    plain = heet.submit("plain", samples=100.0, elastic=False)
+    heet.run(lambda: heet.elastic(elastic) and heet.state(plain) == "running")
+    heet.engine.kill(elastic)
+    heet.engine.kill(plain)
+    heet.run(heet.over)
+    assert heet.state(elastic) == "finished"
+    assert heet.store.job(elastic).record.attempt == 2
+    assert heet.state(plain) == "failed"  # it might have had its effect already
+    assert "not run again" in heet.store.job(plain).record.reason
+
+
+def test_a_drained_node_is_left_and_used_again(heet: World) -> None:
+    job = heet.submit("job", samples=600.0)
+    heet.run(lambda: len(heet.devices(job)) == 4 and heet.state(job) == "running")
+    heet.store.drain("a")
+    heet.turns.reconsider()
+    heet.run(lambda: heet.state(job) == "running" and len(heet.devices(job)) == 2)
+    assert all(name.startswith("b/") for name in heet.devices(job))
+    heet.store.drain("a", drained=False)
+    heet.turns.reconsider()
+    heet.run(lambda: len(heet.devices(job)) == 4)
+    heet.run(heet.over)
+
+
+def test_a_type_that_vanishes(heet: World) -> None:
+    job = heet.submit("job", samples=400.0)
+    heet.run(lambda: len(heet.devices(job)) == 4 and heet.state(job) == "running")
+    only = heet.submit("only-slow", samples=10.0, types=("slow",))
+    heet.engine.vanish("b")
+    heet.turns.reconsider()
+    heet.run(lambda: heet.state(job) == "running" and len(heet.devices(job)) == 2)
+    assert heet.state(only) == "queued"
+    assert "slow" in heet.turns.unable[only]
+    heet.run(lambda: heet.state(job) == "finished")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_controllers_that_die_lose_nothing(seed: int, tmp_path: Path) -> None:
+    """At random turns another controller takes over; every job runs to its end, once."""
+    import random
+
+    chance = random.Random(seed)
+    world = World(tmp_path, chance.choice(["heet", "srtf"]))
+    jobs = [
+        world.submit(
+            f"job{n}",
+            samples=chance.uniform(5, 120),
+            elastic=chance.random() < 0.7,
+            minimum=chance.choice([1, 1, 2]),
+        )
+        for n in range(6)
+    ]
+
+    def over() -> bool:
+        if chance.random() < 0.1:
+            world.crash()
+        return world.over()
+
+    world.run(over)
+    assert {world.state(job) for job in jobs} == {"finished"}
+    assert len(set(world.engine.launches)) == len(world.engine.launches)
+    for job in jobs:
+        record = world.store.job(job).record
+        if not record.elastic:
+            assert record.attempt == 1
+    world.store.close()
+
+
+def test_a_grant_that_the_engine_never_heard_of_is_told_again(heet: World) -> None:
+    job = heet.submit("job", samples=10.0)
+    heet.store.apply(job, Grant(("a/fast-0",)), now=heet.engine.now)
+    heet.crash()  # between the store and the engine
+    heet.run(heet.over)
+    assert heet.engine.launches[0] == (job, 1)
+    assert heet.state(job) == "finished"
