@@ -6,7 +6,7 @@ import json
 import shlex
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -35,9 +35,11 @@ class EngineConformance(ABC):
         return lambda: self.make(tmp_path / "home")
 
     @pytest.fixture
-    def job(self, engines: Callable[[], Engine], tmp_path: Path) -> Job:
+    def job(self, engines: Callable[[], Engine], tmp_path: Path) -> Iterator[Job]:
         """A job that is about to be launched."""
-        return Job(engines, tmp_path / "work")
+        job = Job(engines, tmp_path / "work")
+        yield job
+        job.abandon()
 
     # -- commands of any kind
 

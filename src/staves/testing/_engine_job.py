@@ -177,6 +177,15 @@ class Job:
         """Tell the attempt to stop."""
         self.engine.stop(self.name, self.attempt, save=save, grace=grace)
 
+    def abandon(self) -> None:
+        """Leave nothing running, also where a case has failed."""
+        for attempt in range(1, self.attempt + 1):
+            self.engine.stop(self.name, attempt, save=False, grace=0.0)
+            end = time.monotonic() + PATIENCE
+            while self.engine.status(self.name, attempt).phase not in ("absent", "ended", "lost"):
+                assert time.monotonic() < end, f"attempt {attempt} does not end"
+                time.sleep(_LOOK)
+
     # -- what it leaves
 
     def lines(self, name: str) -> list[str]:

@@ -30,8 +30,10 @@ def home(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def job(home: Path, tmp_path: Path) -> Job:
-    return Job(lambda: LocalEngine(home, parse_cluster(CLUSTER)), tmp_path / "work")
+def job(home: Path, tmp_path: Path) -> Iterator[Job]:
+    job = Job(lambda: LocalEngine(home, parse_cluster(CLUSTER)), tmp_path / "work")
+    yield job
+    job.abandon()
 
 
 @pytest.fixture
@@ -208,9 +210,8 @@ def test_a_worker_that_lives_on_is_ended_with_its_session() -> None:
 def test_its_history_is_proved_by_the_jobs_name(job: Job, home: Path) -> None:
     job.train(job.devices[:2])
     job.until_on(job.devices[:2])
-    assert job.engines().status("job-1", 1) == job.status(), "as any process sees it"
     job.allow(None)
-    job.end()
+    assert job.end() == job.engines().status("job-1", 1), "as any process sees it"
     done = command(["-m", "staves", "doctor", "--job", "job-1", "--json"], home)
     assert done.status == 0, done.stderr
     proof = json.loads(done.stdout)

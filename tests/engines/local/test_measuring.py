@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,11 +21,17 @@ LEARNED = 30  # steps after which the lines of both types are known
 MEASURED = 15  # steps after which a comparison is over
 
 
+@pytest.fixture
+def job(tmp_path: Path) -> Iterator[Job]:
+    job = Job(lambda: LocalEngine(tmp_path / "home", parse_cluster(CLUSTER)), tmp_path / "work")
+    yield job
+    job.abandon()
+
+
 @pytest.mark.parametrize("measure", [True, False])
 def test_an_even_split_is_measured_on_known_devices_where_that_is_wanted(
-    tmp_path: Path, measure: bool
+    job: Job, measure: bool
 ) -> None:
-    job = Job(lambda: LocalEngine(tmp_path / "home", parse_cluster(CLUSTER)), tmp_path / "work")
     fast, slow, other = job.devices
     job.train([fast, slow], steps=LEARNED, STAVES_MEASURE_EVEN="1" if measure else "")
     job.until(lambda _: job.committed() >= LEARNED - 1, "what is to be learned")

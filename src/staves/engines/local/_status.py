@@ -84,6 +84,10 @@ class StatusFile:
 
     def _formed(self, message: dict[str, Any]) -> None:
         self._end_span()
+        if self._spans:
+            # What of it stands; a rank 0 that has left did not tell its last steps.
+            before = self._spans[-1]
+            before["steps"] = max(0, message["step"] - before["first_step"])
         self._document |= {"generation": message["generation"], "devices": message["devices"]}
         self._spans.append(
             {
