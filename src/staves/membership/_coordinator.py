@@ -103,6 +103,8 @@ class Coordinator(Decisions):
         self, member: int, generation: int, step: int, complete: bool, now: float
     ) -> list[Command]:
         """An answer of a follower: to a proposal, or of the generation that is in force there."""
+        if self._roster.live(member) is not None and self._force.spoils(member, complete):
+            self._count_failed_update(member, now)
         proposal = self.proposal
         if self._roster.live(member) is None:
             pass
@@ -164,6 +166,13 @@ class Coordinator(Decisions):
         if not self.members:
             times.append(self._began + self._start_within)
         return min((t for t in times if t > self._now), default=None)
+
+    def _count_failed_update(self, member: int, now: float) -> None:
+        """It counts like a loss: else updates that always fail would be mended for ever."""
+        slot = self._roster[member].slot
+        self._roster.quarantine.failed(slot, now)
+        if len(self._force.circle) > 1 and not self._roster.quarantine.allows(slot, now):
+            self._end(member, "its optimizer.step has failed again and again", now)
 
     def _compare(self, member: int, slot: str, joiner: Joiner, now: float) -> None:
         """Rule 16: a worker that is unlike the first one does not join."""

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import torch
 from torch._C._distributed_c10d import Store, TCPStore
 
+from staves.errors import TrainingError
 from staves.membership import Commit, Follower, Joiner
 from staves.training import _group
 from staves.training._channel import Channel
@@ -78,6 +79,7 @@ class FixedCrew:
     def __init__(self, environment: Environment, device: torch.device) -> None:
         self._environment, self._device = environment, device
         self._generation: Generation | None = None
+        self._complete = True
         self.on_abandon: Callable[[], None] = lambda: None
         self.losses: dict[int, float] = {}
 
@@ -98,7 +100,16 @@ class FixedCrew:
         return self._generation
 
     def boundary(self, step: int) -> Generation | None:
-        """Never changes."""
+        """Never changes.
+
+        Raises:
+            TrainingError: this rank's update failed, and there is nobody to take a state from.
+        """
+        if not self._complete:
+            raise TrainingError(
+                "optimizer.step failed, and no other rank can give this one a whole state",
+                hint="let its exception end the script; `staves run` mends a rank among several",
+            )
         return None
 
     def interrupted(self) -> bool:
@@ -106,10 +117,12 @@ class FixedCrew:
         return False
 
     def complete(self) -> None:
-        """Nobody asks."""
+        """Training may go on."""
+        self._complete = True
 
     def incomplete(self) -> None:
-        """Nobody asks."""
+        """Training ends at the next boundary."""
+        self._complete = False
 
 
 class SupervisedCrew:

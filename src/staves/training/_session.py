@@ -67,7 +67,7 @@ class Session:
         self.timer = StepTimer(CudaClock() if device.type == "cuda" else HostClock())
         self.figures = Figures(self.pacer)
         self.stepper = Stepper(self.timer, self.pacer, self.figures, self._total, self._lost)
-        self.stepper.on_failed_update = crew.incomplete
+        self.stepper.on_failed_update = self._update_failed
         self.progress = Progress(self.figures, seed=seed)
         self._teller = Teller(channel)
         self.ddp_options: dict[str, Any] = {}
@@ -83,6 +83,7 @@ class Session:
         self._run = Session._runs
         self._generation: Generation | None = None
         self._formed = self._has_state = False
+        self._failed_update: BaseException | None = None
         self._exchange: Exchange | None = None
         self._records: list[StepRecord] = []
         self._plan_since = 0
@@ -217,6 +218,11 @@ class Session:
         if not self.stepper.over:
             self.stepper.drop()
         self.settle()
+        if self._failed_update is not None:
+            raise TrainingError(
+                "optimizer.step failed in the run's last step: these parameters belong to no step",
+                hint="let its exception end the script",
+            ) from self._failed_update
         if self.loader is not None:
             self.loader.close()
         self.figures.close_plan()
@@ -365,6 +371,7 @@ class Session:
             if received is not None:
                 self.crew.incomplete()  # from here to the end of loading it is neither old nor new
                 self.progress.load(received)
+                self._failed_update = None
         self._has_state = True
         self.crew.complete()
 
@@ -397,6 +404,12 @@ class Session:
         _group.leave(broken=broken)
         self.stepper.reducer = None
         self._exchange = None
+
+    def _update_failed(self, error: BaseException) -> None:
+        """Rule 7: this rank needs another's state, unless the script ends with that exception."""
+        self._failed_update = error
+        self.channel.say(f"optimizer.step failed on rank {self.rank}: {error!r}")
+        self.crew.incomplete()
 
     def _abandon(self) -> None:
         """Called by the watcher: fail the buckets under way."""
