@@ -128,7 +128,12 @@ def summarise(
             "rescales": 0, "emulated": False,
         }  # fmt: skip
     figures = dict(next(iter(sorted(outcome.reports.items())))[1])
-    figures["loss"] = {"first": losses.mean(losses.first), "last": losses.mean(losses.last)}
+    first, last = losses.first, losses.last
+    figures["loss"] = {
+        "first": losses.mean(first),
+        "last": losses.mean(last),
+        "covered": {"first": losses.covered(first), "last": losses.covered(last)},
+    }
     deadlines = [r["deadlines"] for r in outcome.reports.values() if r["deadlines"] is not None]
     deadlines += of_leavers
     del figures["deadlines"]

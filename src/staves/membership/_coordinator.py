@@ -118,6 +118,27 @@ class Coordinator(Decisions):
             self._break(f"the state of member {member} is incomplete")
         return self._advance(now)
 
+    def busy(self, member: int, now: float) -> list[Command]:
+        """A member comes forward where there is no boundary: it has all of `grace` again (rule 13).
+
+        It holds a change up as long as it goes on saying so.
+        """
+        worker, until = self._roster.live(member), now + self._grace
+        if worker is not None:
+            if self.proposal is not None:
+                self.proposal.excused[member] = until
+            if member in self._force.unswitched and self._force.switch_by is not None:
+                self._force.switch_by = until
+            if worker.departing and worker.due is not None:
+                worker.due = until
+        return self._advance(now)
+
+    def unresponsive(self, member: int, now: float) -> list[Command]:
+        """A process does not answer at all: it is ended as failed."""
+        if self._roster.live(member) is not None:
+            self._end(member, "it does not answer any more", now, failed=True)
+        return self._advance(now)
+
     def exited(self, member: int, now: float, *, failed: bool) -> list[Command]:
         """A process is gone; `failed=False`: it left as told, or came to its end."""
         worker = self._roster.exited(member, now, failed=failed)

@@ -54,6 +54,8 @@ class Crew(Protocol):
     """What a run asks about its membership."""
 
     on_abandon: Callable[[], None]
+    waits: Callable[[], bool]
+    """Whether this rank waits for others at this moment."""
     losses: dict[int, float]
     """Mean losses of epochs over all ranks, as far as the supervisor has told them."""
 
@@ -81,6 +83,7 @@ class FixedCrew:
         self._generation: Generation | None = None
         self._complete = True
         self.on_abandon: Callable[[], None] = lambda: None
+        self.waits: Callable[[], bool] = lambda: False
         self.losses: dict[int, float] = {}
 
     def first(self, seat: Seat, fingerprint: str) -> Generation:
@@ -135,6 +138,7 @@ class SupervisedCrew:
     def __init__(self, environment: Environment, channel: Channel) -> None:
         assert environment.member is not None
         self.on_abandon: Callable[[], None] = lambda: None
+        self.waits: Callable[[], bool] = lambda: False
         self.losses: dict[int, float] = {}
         self._member = environment.member
         self._channel = channel
@@ -263,6 +267,7 @@ class SupervisedCrew:
             self.losses[message["epoch"]] = message["loss"]
         elif kind == "lease":
             self._follower.lease(time.monotonic() + message["seconds"])
+            self._channel.send("beat", waits=self.waits())
         elif kind == "commit":
             host, port = message.pop("address")
             self._addresses[message["store"]] = (host, port)

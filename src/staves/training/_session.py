@@ -88,7 +88,7 @@ class Session:
         self._records: list[StepRecord] = []
         self._plan_since = 0
         self._last_step_end: float | None = None
-        crew.on_abandon = self._abandon
+        crew.on_abandon, crew.waits = self._abandon, self._waits
         if not isinstance(split, str) and not callable(split):
             known = environment.member is None  # else the supervisor says who trains together
             check_split(split, batch, environment.world_size if known else len(split))
@@ -154,6 +154,7 @@ class Session:
             self._pass_boundary()
         except SystemExit:  # this rank leaves the job
             self.leaving = True
+            self._teller.loss(self.figures, self.loader)
             self.channel.send("deadlines", deadlines=self.figures.deadlines())
             raise
         self.stepper.start_clock()
@@ -168,8 +169,7 @@ class Session:
         loss: float
         samples: float
         loss, samples = self.figures.loss_so_far()
-        epoch = self.figures.epochs
-        self.channel.send("epoch", epoch=epoch, loss=loss, samples=samples)
+        self._teller.loss(self.figures, self.loader, "epoch")
         if not self.channel.connected and self._exchange is not None:
             loss, samples = self._exchange.sum(loss, samples)
         # With a supervisor this is the rank's own part until the supervisor tells the whole.
@@ -210,8 +210,7 @@ class Session:
         generation = self._generation
         assert generation is not None
         self._teller.step(generation, step, ticket.cut)
-        if self.rank == 0:
-            self._teller.progress(figures, self.loader)
+        self._teller.progress(figures, self.loader, whole=self.rank == 0)
 
     def finish(self) -> None:
         """Commit what is whole, save it, and report."""
@@ -404,6 +403,15 @@ class Session:
         _group.leave(broken=broken)
         self.stepper.reducer = None
         self._exchange = None
+
+    def evaluating(self) -> None:
+        """The script evaluates, and comes forward: a change may have to wait for it (rule 13)."""
+        self._teller.evaluating()
+
+    def _waits(self) -> bool:
+        """Called by the watcher: whether this rank waits for others."""
+        reducer, exchange = self.stepper.reducer, self._exchange
+        return (reducer is not None and reducer.waits) or (exchange is not None and exchange.waits)
 
     def _update_failed(self, error: BaseException) -> None:
         """Rule 7: this rank needs another's state, unless the script ends with that exception."""

@@ -19,7 +19,7 @@ class Teller:
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
-        self._last = 0.0
+        self._last = self._evaluating = 0.0
 
     def formed(
         self, generation: Generation, *, step: int, loader: Loader | None, checkpoint: str | None
@@ -51,12 +51,28 @@ class Teller:
             local_batches=list(cut.local_batches),
         )
 
-    def progress(self, figures: Figures, loader: Loader | None) -> None:
-        """Now and then, how far training has come."""
+    def evaluating(self) -> None:
+        """An evaluation comes forward."""
+        now = time.monotonic()
+        if now - self._evaluating >= _EVERY:
+            self._evaluating = now
+            self._channel.send("evaluating")
+
+    def loss(self, figures: Figures, loader: Loader | None, kind: str = "loss") -> None:
+        """This rank's part of the epoch's loss so far, and how far into the epoch training is."""
+        loss, samples = figures.loss_so_far()
+        reached = samples if loader is None else loader.cursor.position
+        self._channel.send(kind, epoch=figures.epochs, loss=loss, samples=samples, reached=reached)
+
+    def progress(self, figures: Figures, loader: Loader | None, *, whole: bool) -> None:
+        """Now and then, how far training has come: the rank's loss, or (`whole`) all of it."""
         now = time.monotonic()
         if now - self._last < _EVERY:
             return
         self._last = now
+        self.loss(figures, loader)
+        if not whole:
+            return
         loss, samples = figures.loss_so_far()
         self._channel.send_soon(
             "progress",

@@ -28,6 +28,7 @@ from staves.engines.local._outcome import Outcome
 from staves.engines.local._output import OutputRelay
 from staves.engines.local._places import local_ranks
 from staves.engines.local._process import adopt_orphans, end_orphans
+from staves.engines.local._pulse import Pulse
 from staves.engines.local._store import StoreProcess
 from staves.engines.local._worker import Worker
 from staves.errors import InputError
@@ -100,6 +101,7 @@ class Supervisor:
         self._control = ControlServer(self._asked)
         self._workers: dict[int, Worker] = {}
         self.losses = EpochLosses()
+        self._pulse = Pulse(silence=max(grace, _LEASE))
         self.deadlines: list[dict[str, int]] = []  # of members that have left
         self._reports: dict[int, dict[str, Any]] = {}
         self._stores: list[StoreProcess] = []
@@ -156,11 +158,17 @@ class Supervisor:
             if self._output.holding:
                 waits.append(0.1)
             self._serve(max(0.0, min(waits)))
+            for member in self._pulse.silent(now):  # by the time before their answers were read
+                self._do(self._coordinator.unresponsive(member, time.monotonic()))
+            for member, lateness in self._pulse.late(now):
+                worker = self._workers[member]
+                self._on_warning(f"rank {self._rank(worker)} ({worker.device.name}) {lateness}")
             now = time.monotonic()
             if now - renewed >= _RENEW:
                 renewed = now
                 for worker in self._workers.values():
                     worker.tell("lease", seconds=_LEASE)
+                    self._pulse.asked(worker.member, now)
             for member in self._output.outlived():
                 rank = self._rank(self._workers[member]) if member in self._workers else None
                 self._output.release(member, shown=rank == 0)
@@ -265,6 +273,7 @@ class Supervisor:
         now, coordinator, member = time.monotonic(), self._coordinator, worker.member
         for message in worker.messages():
             kind = message["kind"]
+            self._pulse.heard(member, message, now)
             if kind == "hello":
                 worker.said_hello = True
                 joiner = Joiner(message["fingerprint"], message["about"])
@@ -272,8 +281,10 @@ class Supervisor:
             elif kind == "prepared":
                 answer = message["generation"], message["step"], message["complete"]
                 self._do(coordinator.prepared(member, *answer, now))
-            elif kind == "epoch":
-                self._epoch_ended(message)
+            elif kind == "evaluating":
+                self._do(coordinator.busy(member, now))
+            elif kind in ("loss", "epoch"):
+                self._take_loss(member, message)
             elif kind == "step":
                 self._history.stepped(message)
             elif kind == "formed":
@@ -293,10 +304,10 @@ class Supervisor:
         if worker.line_ended:  # it would be readable for ever
             self._forget(worker.channel.fileno())
 
-    def _epoch_ended(self, message: dict[str, Any]) -> None:
+    def _take_loss(self, member: int, message: dict[str, Any]) -> None:
         """Add up a rank's part of an epoch's loss, and tell all when it is whole."""
         epoch = message["epoch"]
-        self.losses.add(epoch, message["loss"], message["samples"])
+        self.losses.take(member, self._coordinator.attempt, message)
         loss = self.losses.mean(epoch)
         if loss is not None and self.losses.told(epoch) >= len(self._coordinator.members):
             self._tell(self._coordinator.members, "loss", epoch=epoch, loss=loss)
@@ -325,6 +336,7 @@ class Supervisor:
             self._forget(pipe.fileno())
         self._forget(worker.channel.fileno())
         del self._workers[worker.member]
+        self._pulse.forget(worker.member)
         worker.close()
         ended_well = status == 0 or worker.left or worker.told_to_end
         if ended_well:
