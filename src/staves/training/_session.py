@@ -22,7 +22,13 @@ from staves.training._crew import Crew, Generation, Seat
 from staves.training._environment import Environment
 from staves.training._exchange import Exchange
 from staves.training._figures import Figures
-from staves.training._interrupt import Interrupted, of_a_collective, poll
+from staves.training._interrupt import (
+    NOTICE_WITHIN,
+    Interrupted,
+    notice_comes,
+    of_a_collective,
+    poll,
+)
 from staves.training._loader import Loader, Ticket
 from staves.training._pacing import Pacer
 from staves.training._planner import SETTLE, WARM_UP, Plan, Planner, check_split
@@ -39,7 +45,6 @@ Split = Literal["auto", "even"] | Sequence[int] | Callable[[int], Sequence[int]]
 
 _RECORDS_KEPT = 400  # measured steps a rank keeps for its fits
 _LOSS_WITHIN = 1.0  # seconds that a report waits for the last epoch's loss over all ranks
-_NOTICE_WITHIN = 30.0  # seconds in which the supervisor says why a collective failed
 
 
 class Session:
@@ -268,7 +273,7 @@ class Session:
                 if not self._formed:
                     # Given up; the supervisor is about to say which generation comes.
                     given_up_at = given_up_at or time.monotonic()
-                    if time.monotonic() - given_up_at > _NOTICE_WITHIN:
+                    if time.monotonic() - given_up_at > NOTICE_WITHIN:
                         raise TrainingError("the generation could not be formed, and none came")
                     time.sleep(0.005)
                     continue
@@ -433,12 +438,10 @@ class Session:
         of_others = of_a_collective(error) or (reducer is not None and reducer.failed)
         if not (self.channel.connected and of_others):
             return False  # the script's own error
-        until = time.monotonic() + _NOTICE_WITHIN
-        try:
-            poll(lambda: time.monotonic() > until, self.crew.interrupted)
-        except Interrupted:
-            return True
-        return False
+        return notice_comes(
+            self.crew.interrupted,
+            late=lambda: self.channel.send("deserted", step=self.committed_steps),
+        )
 
     def _total(self, value: float) -> float:
         return self._exchange.sum(value)[0] if self._exchange else value

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,8 @@ class Fault:
     def before_step(self) -> None:
         if self.now("before the step"):
             die()
+        if self.now("exit"):
+            sys.exit(0)
 
     def after_step(self) -> None:
         if self._run.committed and self.now("after the update"):
@@ -98,7 +101,7 @@ def _patch(fault: Fault, kind: str, optimizer: torch.optim.Optimizer) -> None:
         _after_answer()
     elif kind == "after commit":
         _before(_session.Session, "_form", lambda: True)
-    elif kind not in ("before the step", "after the update"):
+    elif kind not in ("before the step", "after the update", "exit"):
         raise ValueError(kind)
 
 

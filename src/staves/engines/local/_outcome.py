@@ -30,3 +30,15 @@ class Outcome:
     def ok(self) -> bool:
         """Whether every rank ended well."""
         return not (self.failed or self.refusal or self.stopped_by or self.reason)
+
+
+def deserted(device: str, step: int, reports: dict[int, dict[str, Any]]) -> Outcome | None:
+    """A collective failed on `device` in that step, and nobody was lost: say who went, if known."""
+    steps = [report["steps"] for report in reports.values() if report["steps"] <= step]
+    if not steps:
+        return None
+    return Outcome(
+        reports,
+        reason=f"a rank ended its training after {max(steps)} steps, while {device} goes on:"
+        " every rank must leave run.epochs at the same step",
+    )

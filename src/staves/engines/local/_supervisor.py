@@ -24,7 +24,7 @@ from staves.engines.local._folder import RunFolder, staves_home
 from staves.engines.local._history import History
 from staves.engines.local._logs import LogFolder
 from staves.engines.local._losses import EpochLosses
-from staves.engines.local._outcome import Outcome
+from staves.engines.local._outcome import Outcome, deserted
 from staves.engines.local._output import OutputRelay
 from staves.engines.local._places import local_ranks
 from staves.engines.local._process import adopt_orphans, end_orphans
@@ -297,6 +297,10 @@ class Supervisor:
             elif kind == "finished":
                 worker.report = self._reports[member] = message["report"]
                 self._do(coordinator.finished(member, now))
+            elif kind == "deserted":
+                self._outcome = self._outcome or deserted(
+                    worker.device.name, message["step"], self._reports
+                )
             elif kind == "refused":
                 worker.refusal = message
             self._on_message(self._rank(worker), message)
