@@ -121,9 +121,12 @@ class Job:
     def alive(self, member: int) -> bool:
         return not ended(self.pid(member))
 
+    def signal(self, member: int, number: int = signal.SIGKILL) -> None:
+        os.kill(self.pid(member), number)
+
     def kill(self, member: int) -> float:
         """Kill a member; return the seconds until the others train on without it."""
-        os.kill(self.pid(member), signal.SIGKILL)
+        self.signal(member)
         return self.reform_seconds(member)
 
     def reform_seconds(self, member: int) -> float:

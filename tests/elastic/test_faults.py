@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.elastic.driver import job, largest_error, result
+from tests.elastic.driver import PATIENCE, SCRIPT, job, largest_error, result
+from tests.training.launch import command
 
 LIMIT = 1e-9
 
 
-def fault(member: int, kind: str, step: int = 0) -> dict[str, Any]:
+def fault(member: int | str, kind: str, step: int = 0) -> dict[str, Any]:
     return {"member": member, "kind": kind, "step": step}
 
 
@@ -51,6 +53,39 @@ def test_rule_7_inside_the_update(tmp_path: Path, undisturbed: dict[str, Any]) -
     error = largest_error(result(tmp_path), undisturbed)
     assert error <= LIMIT
     assert "the rendezvous store was lost" in figures["stderr"]
+
+
+@pytest.mark.parametrize("failing", [0, 2])
+def test_rule_7_an_error_in_the_update_that_the_script_catches(
+    failing: int, tmp_path: Path, undisturbed: dict[str, Any]
+) -> None:
+    """Another rank's state mends it, by a generation of the same members."""
+    with job(tmp_path, 3, faults=[fault(failing, "error in the update", 12)]) as running:
+        running.until_step(20)
+        figures = running.finish()
+        running.prove()
+        ledger = running.rows("generation")
+    assert [sorted(row["members"]) for row in ledger] == [[0, 1, 2], [0, 1, 2]]
+    assert ledger[1]["step"] in (12, 13)
+    assert f"optimizer.step failed on rank {failing}: ArithmeticError" in figures["stderr"]
+    assert largest_error(result(tmp_path), undisturbed) <= LIMIT
+
+
+@pytest.mark.parametrize("world", [1, 2])
+def test_rule_7_nobody_is_left_with_a_whole_state(world: int, tmp_path: Path) -> None:
+    faults = [fault(member, "error in every update", 12) for member in range(world)]
+    with job(tmp_path, world, faults=faults, paced=False) as running:
+        _, stderr = running.process.communicate(timeout=PATIENCE)
+    assert running.process.returncode == 1
+    assert "optimizer.step failed on" in stderr
+    assert "nobody has a whole state" in stderr
+
+
+def test_rule_7_in_a_job_without_a_supervisor(tmp_path: Path) -> None:
+    (tmp_path / "faults.json").write_text(json.dumps([fault("alone", "error in the update", 12)]))
+    done = command([SCRIPT, tmp_path], tmp_path / "home")
+    assert done.status == 1
+    assert "no other rank can give this one a whole state" in done.stderr
 
 
 def test_rule_6_the_very_first_generation_breaks(

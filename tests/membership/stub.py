@@ -141,7 +141,7 @@ class Stub:
         world, commit = self.world, self.commit
         assert self.state is not None
         assert commit is not None
-        if world.faulty() and world.random.random() < world.update_errors:
+        if world.faulty() and world.random.random() < world.update_errors and world.others(self):
             self.state = None
             self.follower.incomplete()
         else:

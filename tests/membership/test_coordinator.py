@@ -234,6 +234,54 @@ def test_rule_07_an_incomplete_member_gets_the_state_of_another() -> None:
     assert (commit.source, commit.receivers, commit.step) == (0, (1,), 4)
 
 
+@pytest.mark.parametrize("slots", [["a"], ["a", "b"]], ids=["alone", "all of two"])
+def test_rule_07_updates_that_fail_everywhere_end_the_job(slots: list[str]) -> None:
+    job = Job(slots).formed(step=3)
+    for member in job.members:
+        job.boundary(member, 3)
+    for member in job.members:
+        job.followers[member].incomplete()
+    job.answers()
+    for member in job.members:
+        job.boundary(member, 3)
+    assert "optimizer.step failed on a" in job.last(Fail).reason
+    assert not job.all(Restart)
+
+
+def test_rule_07_who_is_whole_ends_nothing_and_a_mended_one_counts_again() -> None:
+    """Member 1 has been mended when member 0 fails: 1 is its source then."""
+    job = Job(TWO).formed(step=3)
+    for failing, step in ((1, 3), (0, 4)):
+        for member in (0, 1):
+            job.boundary(member, step)
+        job.followers[1 - failing].stepped(step + 1)
+        job.followers[failing].incomplete()
+        job.answers()
+        job.boundary(1 - failing, step + 1)
+        job.boundary(failing, step)
+        job.switch(0, 1)
+        assert job.last(Commit).source == 1 - failing
+    assert not job.all(Fail)
+
+
+def test_rule_07_a_member_that_fails_again_and_again_is_ended() -> None:
+    """Nodes of its own: the other one is started anew, and trains on alone."""
+    job = Job(TWO).formed(step=3)
+    for step in (3, 4, 5):
+        assert 1 not in job.ended()
+        for member in (0, 1):
+            job.boundary(member, step)
+        job.followers[0].stepped(step + 1)
+        job.followers[1].incomplete()
+        job.answers()
+        job.boundary(0, step + 1)
+        if step < 5:
+            job.boundary(1, step)
+            job.switch(0, 1)
+    assert 1 in job.ended()
+    assert job.last(Commit).members == (0,)
+
+
 def test_rule_07_a_source_that_dies_in_the_transfer_is_replaced() -> None:
     job = Job(["a", "b"]).formed(step=3)
     job.want("a", "b", "c")

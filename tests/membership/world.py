@@ -73,6 +73,7 @@ class World:
         self.proposed_at = 0.0
         self.number = self.entered = self.store = 0
         self.failure: str | None = None
+        self.nobody_whole = False
         self.restarts = self.commits = self.kills = 0
         self.tick_at: float | None = None
         # Faults.
@@ -130,7 +131,7 @@ class World:
         if not proof.ok:
             self.complain("; ".join(proof.problems))
         if self.failure is not None:
-            if not (self.strict or self.unlike):
+            if not (self.strict or self.unlike or self.nobody_whole):
                 self.complain(f"failed without a reason: {self.failure}")
             return
         full = [e.samples for e in proof.epochs]
@@ -230,7 +231,15 @@ class World:
         self.ledger.add(attempt_row(command.attempt, self.checkpoint.step))
 
     def on_fail(self, command: Fail) -> None:
+        if "optimizer.step failed" in command.reason:
+            if any(self.is_complete(stub) for stub in self.stubs.values()):
+                self.complain("failed by a failed update while somebody was complete")
+            self.nobody_whole = self.update_errors > 0
         self.failure = command.reason
+
+    def others(self, stub: Stub) -> bool:
+        """Whether another one is complete: an update that fails on the last one ends the job."""
+        return any(self.is_complete(each) for each in self.stubs.values() if each is not stub)
 
     def is_complete(self, stub: Stub) -> bool:
         in_force = stub.alive and stub.follower.complete and stub.follower.generation > 0

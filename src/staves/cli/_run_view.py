@@ -110,8 +110,12 @@ class RunView:
         if log is None or (whole_only and self.losses.told(log["epoch"] - 1) < len(self._split)):
             return
         self._log = None
-        values = {"loss": self.losses.mean(log["epoch"] - 1), **log["metrics"]}
+        epoch = log["epoch"] - 1
+        values = {"loss": self.losses.mean(epoch), **log["metrics"]}
         shown = ", ".join(f"{k} {v:.4g}" for k, v in values.items() if v is not None)
+        covered = self.losses.covered(epoch)
+        if covered is not None and covered < 1 and self.losses.told(epoch):
+            shown += f" (loss over {min(covered, 0.999):.1%} of the samples: a rank was lost)"
         self.say(f"epoch {log['epoch']}: {shown}")
 
     def _show_progress(self, progress: dict[str, Any]) -> None:

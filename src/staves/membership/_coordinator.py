@@ -103,6 +103,8 @@ class Coordinator(Decisions):
         self, member: int, generation: int, step: int, complete: bool, now: float
     ) -> list[Command]:
         """An answer of a follower: to a proposal, or of the generation that is in force there."""
+        if self._roster.live(member) is not None and self._force.spoils(member, complete):
+            self._count_failed_update(member, now)
         proposal = self.proposal
         if self._roster.live(member) is None:
             pass
@@ -114,6 +116,27 @@ class Coordinator(Decisions):
             self._roster.depart(member, now)
         elif self._force.acknowledged(member, generation, complete):
             self._break(f"the state of member {member} is incomplete")
+        return self._advance(now)
+
+    def busy(self, member: int, now: float) -> list[Command]:
+        """A member comes forward where there is no boundary: it has all of `grace` again (rule 13).
+
+        It holds a change up as long as it goes on saying so.
+        """
+        worker, until = self._roster.live(member), now + self._grace
+        if worker is not None:
+            if self.proposal is not None:
+                self.proposal.excused[member] = until
+            if member in self._force.unswitched and self._force.switch_by is not None:
+                self._force.switch_by = until
+            if worker.departing and worker.due is not None:
+                worker.due = until
+        return self._advance(now)
+
+    def unresponsive(self, member: int, now: float) -> list[Command]:
+        """A process does not answer at all: it is ended as failed."""
+        if self._roster.live(member) is not None:
+            self._end(member, "it does not answer any more", now, failed=True)
         return self._advance(now)
 
     def exited(self, member: int, now: float, *, failed: bool) -> list[Command]:
@@ -164,6 +187,13 @@ class Coordinator(Decisions):
         if not self.members:
             times.append(self._began + self._start_within)
         return min((t for t in times if t > self._now), default=None)
+
+    def _count_failed_update(self, member: int, now: float) -> None:
+        """It counts like a loss: else updates that always fail would be mended for ever."""
+        slot = self._roster[member].slot
+        self._roster.quarantine.failed(slot, now)
+        if len(self._force.circle) > 1 and not self._roster.quarantine.allows(slot, now):
+            self._end(member, "its optimizer.step has failed again and again", now)
 
     def _compare(self, member: int, slot: str, joiner: Joiner, now: float) -> None:
         """Rule 16: a worker that is unlike the first one does not join."""

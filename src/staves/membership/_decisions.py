@@ -260,6 +260,11 @@ class Decisions:
         return True
 
     def _all_lost(self, now: float) -> bool:
+        if self._force.all_spoiled and not self._finishing:
+            # The script's own error, and another attempt would meet it again.
+            slots = ", ".join(sorted(self._roster[m].slot for m in self._force.circle))
+            self._fail(f"optimizer.step failed on {slots}, and nobody has a whole state", now)
+            return False
         if not self._finishing:
             self._restart(now)
             return True

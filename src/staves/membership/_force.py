@@ -11,7 +11,8 @@ class Force:
 
     `circle`: who must be asked when it breaks, in rank order: its members that live and have not
     finished, and, until all of them have switched, the leavers. `unswitched` members have not
-    acknowledged the switch, `incomplete` ones not their state.
+    acknowledged the switch, `incomplete` ones not their state; `spoiled` ones had a state, and an
+    update that failed has cost them it (rule 7).
     """
 
     generation: int = 0
@@ -20,6 +21,7 @@ class Force:
     leavers: set[int] = field(default_factory=set)
     newcomers: set[int] = field(default_factory=set)
     incomplete: set[int] = field(default_factory=set)
+    spoiled: set[int] = field(default_factory=set)
     switch_by: float | None = None
     circle: list[int] = field(default_factory=list)
     unswitched: set[int] = field(default_factory=set)
@@ -51,6 +53,18 @@ class Force:
                 self.incomplete.discard(member)
             return not complete and member not in self.incomplete
         return generation == self.before and not complete and member in self.unswitched
+
+    def spoils(self, member: int, complete: bool) -> bool:
+        """Note whether a member still has the state that it had; whether it has just lost it."""
+        had = member in self.circle and member not in self.incomplete | self.spoiled
+        if had and not complete:
+            self.spoiled.add(member)
+        return had and not complete
+
+    @property
+    def all_spoiled(self) -> bool:
+        """Whether an update has failed on everyone that is left."""
+        return bool(self.circle) and self.spoiled >= set(self.circle)
 
     def release(self) -> set[int]:
         """All have switched: return the leavers, which nobody needs any more."""

@@ -12,7 +12,7 @@ class Proposal:
     """A proposed generation, from its first notice until its commit or withdrawal.
 
     `joiners` have until their time to answer; `asked` (those of the generation in force; none in
-    the first phase of a planned change) until `deadline`.
+    the first phase of a planned change) until `deadline`, or as long as they are excused.
     """
 
     number: int
@@ -20,6 +20,7 @@ class Proposal:
     joiners: dict[int, float] = field(default_factory=dict)
     asked: set[int] = field(default_factory=set)
     deadline: float | None = None
+    excused: dict[int, float] = field(default_factory=dict)
     answers: dict[int, Answer] = field(default_factory=dict)
 
     @property
@@ -30,8 +31,7 @@ class Proposal:
     def silent(self, now: float) -> list[int]:
         """Return those whose time to answer is over."""
         late = [m for m, until in self.joiners.items() if now >= until]
-        if self.deadline is not None and now >= self.deadline:
-            late += sorted(self.asked)
+        late += [m for m in sorted(self.asked) if (by := self._due(m)) is not None and now >= by]
         return [m for m in late if m not in self.answers]
 
     def drop(self, member: int) -> None:
@@ -53,6 +53,8 @@ class Proposal:
     def deadlines(self) -> list[float]:
         """Return the times at which somebody becomes silent."""
         found = [until for m, until in self.joiners.items() if m not in self.answers]
-        if self.deadline is not None and not self.all_answered:
-            found.append(self.deadline)
-        return found
+        due = (self._due(m) for m in self.asked if m not in self.answers)
+        return found + [by for by in due if by is not None]
+
+    def _due(self, member: int) -> float | None:
+        return None if self.deadline is None else max(self.deadline, self.excused.get(member, 0.0))

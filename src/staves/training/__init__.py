@@ -12,7 +12,7 @@ from staves.training._planner import Plan
 from staves.training._refusal import report_input_errors
 from staves.training._run import Run
 from staves.training._sampler import Cut, GlobalCursor, apportion, permutation
-from staves.training._session import Split
+from staves.training._splits import Split
 
 __all__ = [
     "Adaptive",

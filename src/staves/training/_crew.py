@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import torch
 from torch._C._distributed_c10d import Store, TCPStore
 
+from staves.errors import TrainingError
 from staves.membership import Commit, Follower, Joiner
 from staves.training import _group
 from staves.training._channel import Channel
@@ -53,6 +54,8 @@ class Crew(Protocol):
     """What a run asks about its membership."""
 
     on_abandon: Callable[[], None]
+    waits: Callable[[], bool]
+    """Whether this rank waits for others at this moment."""
     losses: dict[int, float]
     """Mean losses of epochs over all ranks, as far as the supervisor has told them."""
     save_wanted: bool
@@ -80,7 +83,9 @@ class FixedCrew:
     def __init__(self, environment: Environment, device: torch.device) -> None:
         self._environment, self._device = environment, device
         self._generation: Generation | None = None
+        self._complete = True
         self.on_abandon: Callable[[], None] = lambda: None
+        self.waits: Callable[[], bool] = lambda: False
         self.losses: dict[int, float] = {}
         self.save_wanted = False
 
@@ -101,7 +106,16 @@ class FixedCrew:
         return self._generation
 
     def boundary(self, step: int) -> Generation | None:
-        """Never changes."""
+        """Never changes.
+
+        Raises:
+            TrainingError: this rank's update failed, and there is nobody to take a state from.
+        """
+        if not self._complete:
+            raise TrainingError(
+                "optimizer.step failed, and no other rank can give this one a whole state",
+                hint="let its exception end the script; `staves run` mends a rank among several",
+            )
         return None
 
     def interrupted(self) -> bool:
@@ -109,10 +123,12 @@ class FixedCrew:
         return False
 
     def complete(self) -> None:
-        """Nobody asks."""
+        """Training may go on."""
+        self._complete = True
 
     def incomplete(self) -> None:
-        """Nobody asks."""
+        """Training ends at the next boundary."""
+        self._complete = False
 
 
 class SupervisedCrew:
@@ -125,6 +141,7 @@ class SupervisedCrew:
     def __init__(self, environment: Environment, channel: Channel) -> None:
         assert environment.member is not None
         self.on_abandon: Callable[[], None] = lambda: None
+        self.waits: Callable[[], bool] = lambda: False
         self.losses: dict[int, float] = {}
         self.save_wanted = self._dismissed = False
         self._member = environment.member
@@ -261,6 +278,7 @@ class SupervisedCrew:
             self.losses[message["epoch"]] = message["loss"]
         elif kind == "lease":
             self._follower.lease(time.monotonic() + message["seconds"])
+            self._channel.send("beat", waits=self.waits())
         elif kind == "commit":
             host, port = message.pop("address")
             self._addresses[message["store"]] = (host, port)

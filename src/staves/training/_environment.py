@@ -55,6 +55,12 @@ class Environment:
     checkpoint_every: str | None = None
     measure_even: bool = False
 
+    def cap(self, wanted: int | None) -> int | None:
+        """Return the most samples that the device can hold at once, `wanted` as far as it can."""
+        declared = self.device.profile.max_batch if self.device.profile else None
+        caps = [cap for cap in (wanted, declared) if cap is not None]
+        return min(caps) if caps else None
+
     @classmethod
     def read(cls, environ: Mapping[str, str] | None = None) -> Environment:
         """Read the environment.

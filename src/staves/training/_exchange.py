@@ -41,6 +41,7 @@ class Exchange:
         self.rank, self.world_size = rank, world_size
         self._interrupted = interrupted
         self._calls = 0
+        self.waits = False  # for another rank, at this moment
 
     def gather(self, value: Any) -> list[Any] | None:
         """Return the values of all ranks, in rank order, on rank 0; None elsewhere."""
@@ -78,8 +79,11 @@ class Exchange:
             raise Interrupted from error
 
     def _get(self, key: str) -> Any:
+        self.waits = True
         try:
             poll(lambda: self._store.check([key]), self._interrupted)
             return pickle.loads(self._store.get(key))
         except RuntimeError as error:
             raise Interrupted from error
+        finally:
+            self.waits = False

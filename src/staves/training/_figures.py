@@ -137,10 +137,11 @@ class Figures:
         return {name: getattr(self, name) for name in _OF_THE_JOB}
 
     def load_document(self, document: dict[str, Any]) -> None:
-        """Take over what `to_document` wrote."""
+        """Take over what `to_document` wrote; this rank's own part of an epoch's loss stays."""
+        if document["epochs"] != self.epochs:
+            self.clear_loss()
         for name in _OF_THE_JOB:
             setattr(self, name, document[name])
-        self.clear_loss()
 
     def deadlines(self) -> dict[str, Any] | None:
         """Return the emulated device's steps and how many missed a deadline; None for a real

@@ -18,7 +18,8 @@ from staves.training._crew import Crew, FixedCrew, SupervisedCrew
 from staves.training._environment import Environment
 from staves.training._refusal import exit_status, report_input_errors
 from staves.training._run import Run
-from staves.training._session import Session, Split
+from staves.training._session import Session
+from staves.training._splits import Split
 
 _crew: Crew | None = None
 

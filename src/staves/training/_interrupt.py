@@ -12,6 +12,10 @@ import torch.distributed as dist
 
 T = TypeVar("T")
 
+NOTICE_WITHIN = 30.0
+"""Seconds in which the supervisor says why a collective failed."""
+
+_LATE = 5.0  # seconds: a loss has long been told by then
 _SHORT, _LONG = 0.0002, 0.002  # seconds between two looks, at first and later
 
 
@@ -40,6 +44,22 @@ def poll(ready: Callable[[], bool], interrupted: Callable[[], bool]) -> None:
             raise Interrupted
         time.sleep(pause)
         pause = min(_LONG, pause * 1.5)
+
+
+def notice_comes(interrupted: Callable[[], bool], late: Callable[[], None]) -> bool:
+    """After a collective has failed, wait for the notice of a loss; return whether it came.
+
+    `late` is called when it should have come: nobody has died then, but a rank may have left the
+    training by itself, which only the supervisor knows.
+    """
+    try:
+        for seconds, then in ((_LATE, late), (NOTICE_WITHIN, lambda: None)):
+            until = time.monotonic() + seconds
+            poll(lambda until=until: time.monotonic() > until, interrupted)  # type: ignore[misc]
+            then()
+    except Interrupted:
+        return True
+    return False
 
 
 def run_interruptibly(

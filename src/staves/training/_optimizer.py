@@ -23,7 +23,7 @@ class StepGate(Protocol):
     def stepped(self) -> None:
         """An optimizer has updated parameters."""
 
-    def update_failed(self) -> None:
+    def update_failed(self, error: BaseException) -> None:
         """An optimizer failed half-way through its parameters."""
 
     def may_schedule(self) -> bool:
@@ -69,8 +69,8 @@ class PreparedOptimizer(Optimizer):
             return None
         try:
             result = self.optimizer.step()
-        except BaseException:
-            self._gate.update_failed()
+        except BaseException as error:
+            self._gate.update_failed(error)
             raise
         self._gate.stepped()
         return result

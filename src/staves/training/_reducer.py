@@ -92,6 +92,11 @@ class WeightedReducer:
         own."""
         return bool(self._failures)
 
+    @property
+    def waits(self) -> bool:
+        """Whether a bucket is under way: reduced here as soon as all ranks have theirs."""
+        return any(not future.done() for future in list(self._pending))
+
     def abandon(self, error: Exception) -> None:
         """Fail every bucket still under way, so that the backward pass raises at once."""
         for future in list(self._pending):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
@@ -20,6 +20,8 @@ from staves.training._once import once
 from staves.training._optimizer import PreparedOptimizer, PreparedSchedule
 from staves.training._planner import Plan
 from staves.training._session import Session
+
+Item = TypeVar("Item")
 
 
 class Run:
@@ -207,6 +209,19 @@ class Run:
             TrainingError: outside the loop over the prepared loader, or called twice for a batch.
         """
         self._session.stepper.backward(loss, weight)
+
+    def evaluate(self, items: Iterable[Item]) -> Iterator[Item]:
+        """Iterate over what an evaluation uses, a DataLoader or anything else, item by item.
+
+        A change of membership waits for this rank's next step boundary, which is behind the
+        evaluation. A rank that takes longer than `--grace` to come there is ended, unless it
+        evaluates in this loop: then each item gives it `--grace` anew. Parameters stay as they are
+        meanwhile, and nothing here waits for other ranks, so that one rank may evaluate alone.
+        """
+        for item in items:
+            self._session.evaluating()
+            yield item
+        self._session.evaluating()
 
     def clip_grad_norm_(self, max_norm: float, norm_type: float = 2.0) -> torch.Tensor | None:
         """Clip the norm of the whole batch's gradient; call it before `optimizer.step()`.

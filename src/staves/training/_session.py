@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
@@ -22,24 +22,26 @@ from staves.training._crew import Crew, Generation, Seat
 from staves.training._environment import Environment
 from staves.training._exchange import Exchange
 from staves.training._figures import Figures
-from staves.training._interrupt import Interrupted, of_a_collective, poll
+from staves.training._interrupt import (
+    NOTICE_WITHIN,
+    Interrupted,
+    notice_comes,
+    of_a_collective,
+)
 from staves.training._loader import Loader, Ticket
+from staves.training._losses import learn_losses
 from staves.training._pacing import Pacer
 from staves.training._planner import SETTLE, WARM_UP, Plan, Planner, check_split
 from staves.training._progress import Progress
 from staves.training._random import seed_everything
 from staves.training._reducer import WeightedReducer
+from staves.training._splits import Split, fixed_split
 from staves.training._state import transfer
 from staves.training._step import Stepper
 from staves.training._teller import Teller
 from staves.training._timing import CudaClock, HostClock, StepRecord, StepTimer
 
-Split = Literal["auto", "even"] | Sequence[int] | Callable[[int], Sequence[int]]
-"""How a batch is split: see `staves.init`."""
-
 _RECORDS_KEPT = 400  # measured steps a rank keeps for its fits
-_LOSS_WITHIN = 1.0  # seconds that a report waits for the last epoch's loss over all ranks
-_NOTICE_WITHIN = 30.0  # seconds in which the supervisor says why a collective failed
 
 
 class Session:
@@ -61,13 +63,12 @@ class Session:
     ) -> None:
         self.environment, self.device, self.channel, self.crew = environment, device, channel, crew
         self.batch, self.seed, self.split = batch, seed, split
-        self.pacer = (
-            None if environment.device.profile is None else Pacer(environment.device.profile)
-        )
+        profile = environment.device.profile
+        self.pacer = None if profile is None else Pacer(profile)
         self.timer = StepTimer(CudaClock() if device.type == "cuda" else HostClock())
         self.figures = Figures(self.pacer)
         self.stepper = Stepper(self.timer, self.pacer, self.figures, self._total, self._lost)
-        self.stepper.on_failed_update = crew.incomplete
+        self.stepper.on_failed_update = self._update_failed
         self.progress = Progress(self.figures, seed=seed)
         self._teller = Teller(channel)
         self.ddp_options: dict[str, Any] = {}
@@ -75,19 +76,17 @@ class Session:
         self.planner: Planner | None = None
         self.in_epoch = self.leaving = self._saved_for_good = False
         self.on_commit: list[Callable[[], None]] = []
-        profile = environment.device.profile
-        declared = profile.max_batch if profile else None
-        caps = [cap for cap in (max_local_batch, declared) if cap is not None]
-        self._seat: Seat = (environment.device, min(caps) if caps else None)
+        self._seat: Seat = (environment.device, environment.cap(max_local_batch))
         Session._runs += 1
         self._run = Session._runs
         self._generation: Generation | None = None
         self._formed = self._has_state = False
+        self._failed_update: BaseException | None = None
         self._exchange: Exchange | None = None
         self._records: list[StepRecord] = []
         self._plan_since = 0
         self._last_step_end: float | None = None
-        crew.on_abandon = self._abandon
+        crew.on_abandon, crew.waits = self._abandon, self._waits
         if not isinstance(split, str) and not callable(split):
             known = environment.member is None  # else the supervisor says who trains together
             check_split(split, batch, environment.world_size if known else len(split))
@@ -153,6 +152,7 @@ class Session:
             self._pass_boundary()
         except SystemExit:  # this rank leaves the job
             self.leaving = True
+            self._teller.loss(self.figures, self.loader)
             self.channel.send("deadlines", deadlines=self.figures.deadlines())
             raise
         self.stepper.start_clock()
@@ -164,11 +164,8 @@ class Session:
 
     def end_of_epoch(self) -> None:
         """Count the epoch, tell its loss, and pause the clock."""
-        loss: float
-        samples: float
-        loss, samples = self.figures.loss_so_far()
-        epoch = self.figures.epochs
-        self.channel.send("epoch", epoch=epoch, loss=loss, samples=samples)
+        self._teller.loss(self.figures, self.loader, "epoch")
+        loss, samples = map(float, self.figures.loss_so_far())
         if not self.channel.connected and self._exchange is not None:
             loss, samples = self._exchange.sum(loss, samples)
         # With a supervisor this is the rank's own part until the supervisor tells the whole.
@@ -216,6 +213,11 @@ class Session:
         if not self.stepper.over:
             self.stepper.drop()
         self.settle()
+        if self._failed_update is not None:
+            raise TrainingError(
+                "optimizer.step failed in the run's last step: these parameters belong to no step",
+                hint="let its exception end the script",
+            ) from self._failed_update
         if self.loader is not None:
             self.loader.close()
         self.figures.close_plan()
@@ -263,7 +265,7 @@ class Session:
                 if not self._formed:
                     # Given up; the supervisor is about to say which generation comes.
                     given_up_at = given_up_at or time.monotonic()
-                    if time.monotonic() - given_up_at > _NOTICE_WITHIN:
+                    if time.monotonic() - given_up_at > NOTICE_WITHIN:
                         raise TrainingError("the generation could not be formed, and none came")
                     time.sleep(0.005)
                     continue
@@ -372,21 +374,16 @@ class Session:
             if received is not None:
                 self.crew.incomplete()  # from here to the end of loading it is neither old nor new
                 self.progress.load(received)
+                self._failed_update = None
         self._has_state = True
         self.crew.complete()
 
     def _make_planner(self, seats: Sequence[Seat]) -> None:
-        fixed: Sequence[int] | Literal["even"] | None = None
-        if self.split == "even" or callable(self.split):
-            fixed = "even"
-        elif not isinstance(self.split, str):
-            fits = len(self.split) == len(seats) or self.figures.generations == 0
-            fixed = self.split if fits else "even"
         self.planner = Planner(
             self.batch,
             [device for device, _ in seats],
             [cap for _, cap in seats],
-            fixed,
+            fixed_split(self.split, len(seats), first=self.figures.generations == 0),
             knowledge=self.progress.knowledge,
             since=self.committed_steps,
             number=self.progress.next_plan,
@@ -406,6 +403,21 @@ class Session:
         self.stepper.reducer = None
         self._exchange = None
 
+    def evaluating(self) -> None:
+        """The script evaluates, and comes forward: a change may have to wait for it (rule 13)."""
+        self._teller.evaluating()
+
+    def _waits(self) -> bool:
+        """Called by the watcher: whether this rank waits for others."""
+        reducer, exchange = self.stepper.reducer, self._exchange
+        return (reducer is not None and reducer.waits) or (exchange is not None and exchange.waits)
+
+    def _update_failed(self, error: BaseException) -> None:
+        """Rule 7: this rank needs another's state, unless the script ends with that exception."""
+        self._failed_update = error
+        self.channel.say(f"optimizer.step failed on rank {self.rank}: {error!r}")
+        self.crew.incomplete()
+
     def _abandon(self) -> None:
         """Called by the watcher: fail the buckets under way."""
         reducer = self.stepper.reducer
@@ -420,34 +432,23 @@ class Session:
         of_others = of_a_collective(error) or (reducer is not None and reducer.failed)
         if not (self.channel.connected and of_others):
             return False  # the script's own error
-        until = time.monotonic() + _NOTICE_WITHIN
-        try:
-            poll(lambda: time.monotonic() > until, self.crew.interrupted)
-        except Interrupted:
-            return True
-        return False
+        return notice_comes(
+            self.crew.interrupted,
+            late=lambda: self.channel.send("deserted", step=self.committed_steps),
+        )
 
     def _total(self, value: float) -> float:
         return self._exchange.sum(value)[0] if self._exchange else value
 
     def learn_losses(self) -> None:
         """Take the losses of whole epochs that the supervisor has added up; wait for the last."""
-        epoch = self.figures.epochs - 1
-        if not self.channel.connected or epoch < 0:
-            return
-        until = time.monotonic() + _LOSS_WITHIN
-        with contextlib.suppress(Interrupted):
-            poll(
-                lambda: epoch in self.crew.losses or time.monotonic() > until, self.crew.interrupted
-            )
-        losses = self.crew.losses
-        self.figures.epoch_loss = losses.get(epoch, self.figures.epoch_loss)
-        self.figures.first_epoch_loss = losses.get(0, self.figures.first_epoch_loss)
+        if self.channel.connected:
+            learn_losses(self.figures, self.crew)
 
     def _tell_progress(self, *, now: bool = False) -> None:
-        if self.rank == 0 and self._generation is not None and self.planner is not None:
-            number = self._generation.number
-            self._teller.progress(self.figures, self.loader, self.plan, number, now=now)
+        if self._generation is not None and self.planner is not None:
+            about = self.figures, self.loader, self.plan, self._generation.number
+            self._teller.progress(*about, now=now, whole=self.rank == 0)
 
     def _tell_plan(self) -> None:
         if self.rank == 0 and self.world_size > 1:

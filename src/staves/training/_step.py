@@ -52,7 +52,7 @@ class Stepper:
         self.reducer: WeightedReducer | None = None
         self.optimizers = 0
         self.void = False
-        self.on_failed_update: Callable[[], None] = lambda: None
+        self.on_failed_update: Callable[[BaseException], None] = lambda error: None
         self._total, self._lost = total, lost
         self._ticket: Ticket | None = None
         self._backward_done = False
@@ -144,9 +144,13 @@ class Stepper:
         """An optimizer has updated parameters."""
         self._updates += 1
 
-    def update_failed(self) -> None:
-        """An optimizer failed half-way: the parameters belong to no step (rule 7)."""
-        self.on_failed_update()
+    def update_failed(self, error: BaseException) -> None:
+        """An optimizer failed half-way: the parameters belong to no step (rule 7).
+
+        The step is void here, where the script goes on; on other ranks it may well be committed.
+        """
+        self.void = True
+        self.on_failed_update(error)
 
     @property
     def over(self) -> bool:

@@ -21,7 +21,7 @@ class Teller:
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
-        self._last = 0.0
+        self._last = self._evaluating = 0.0
         self._knowledge: Knowledge | None = None
 
     def formed(
@@ -66,14 +66,37 @@ class Teller:
         saved = checkpoints is not None and checkpoints.written == step
         self._channel.send("saved", step=step, saved=saved)
 
+    def evaluating(self) -> None:
+        """An evaluation comes forward."""
+        now = time.monotonic()
+        if now - self._evaluating >= _EVERY:
+            self._evaluating = now
+            self._channel.send("evaluating")
+
+    def loss(self, figures: Figures, loader: Loader | None, kind: str = "loss") -> None:
+        """This rank's part of the epoch's loss so far, and how far into the epoch training is."""
+        loss, samples = figures.loss_so_far()
+        reached = samples if loader is None else loader.cursor.position
+        self._channel.send(kind, epoch=figures.epochs, loss=loss, samples=samples, reached=reached)
+
     def progress(
-        self, figures: Figures, loader: Loader | None, plan: Plan, generation: int, *, now: bool
+        self,
+        figures: Figures,
+        loader: Loader | None,
+        plan: Plan,
+        generation: int,
+        *,
+        now: bool,
+        whole: bool,
     ) -> None:
-        """How far training has come: now and then, or `now`."""
+        """How far training has come, now and then, or `now`: a rank's loss, or (`whole`) all."""
         since = time.monotonic() - self._last
         if since < _EVERY and not now:
             return
         self._last += since
+        self.loss(figures, loader)
+        if not whole:
+            return
         loss, samples = figures.loss_so_far()
         even, source = figures.even(plan)
         self._channel.send_soon(

@@ -1,6 +1,7 @@
 """Faults that a worker injects into itself, as FOLDER/faults.json asks for its member.
 
-Each is {"member": M, "kind": KIND, "step": K}: the process kills itself at that very point.
+Each is {"member": M, "kind": KIND, "step": K}: the process kills itself at that very point, or
+(an error in the update) raises there, once or always.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -29,10 +31,13 @@ class Fault:
 
     def __init__(self, kind: str, step: int, run: Run) -> None:
         self._kind, self._step, self._run = kind, step, run
+        self.done = False
 
     def before_step(self) -> None:
         if self.now("before the step"):
             die()
+        if self.now("exit"):
+            sys.exit(0)
 
     def after_step(self) -> None:
         if self._run.committed and self.now("after the update"):
@@ -75,6 +80,17 @@ def _patch(fault: Fault, kind: str, optimizer: torch.optim.Optimizer) -> None:
                 die()
 
         optimizer.register_step_post_hook(half)
+    elif kind in ("error in the update", "error in every update"):
+        once = kind == "error in the update"
+
+        def fail(optimizer: torch.optim.Optimizer, *_: object) -> None:
+            if fault.now(kind) and not (fault.done and once):
+                fault.done = True
+                for group in optimizer.param_groups:
+                    group["params"][0].data.add_(1.0)
+                raise ArithmeticError("half of it is done")
+
+        optimizer.register_step_post_hook(fail)
     elif kind == "source during the transfer":
         _before(_state, "_send", lambda: fault.now(kind))
     elif kind == "receiver during the transfer":
@@ -85,7 +101,7 @@ def _patch(fault: Fault, kind: str, optimizer: torch.optim.Optimizer) -> None:
         _after_answer()
     elif kind == "after commit":
         _before(_session.Session, "_form", lambda: True)
-    elif kind not in ("before the step", "after the update"):
+    elif kind not in ("before the step", "after the update", "exit"):
         raise ValueError(kind)
 
 

@@ -5,12 +5,16 @@ worker.py FOLDER
 FOLDER/allow     steps that may be begun; without it, all
 FOLDER/faults    JSON list of faults (see `faults.py`)
 FOLDER/stall-M   member M waits in its loop while this exists
+FOLDER/dawdle-M  member M evaluates slowly while this exists
 FOLDER/pids/M    process id of member M
-FOLDER/result.pt what rank 0 has at the end
+FOLDER/report.json, FOLDER/result.pt
+                 what rank 0 has at the end
 """
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import sys
 import time
@@ -20,7 +24,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch.optim.lr_scheduler import CosineAnnealingLR
-from torch.utils.data import TensorDataset
+from torch.utils.data import DataLoader, TensorDataset
 
 import staves
 from tests.elastic.scripts.faults import inject
@@ -77,6 +81,13 @@ def pace(folder: Path, member: str, step: int) -> None:
         time.sleep(0.003)
 
 
+def dawdle(folder: Path, member: str) -> None:
+    """Evaluate slowly, as long as the driver wants this to last."""
+    if (folder / f"dawdle-{member}").exists():
+        (folder / f"dawdling-{member}").touch()
+        time.sleep(0.1)
+
+
 def data() -> tuple[torch.Tensor, torch.Tensor]:
     generator = torch.Generator().manual_seed(SEED)
     inputs = torch.randn(SAMPLES, 8, generator=generator, dtype=torch.float64)
@@ -120,13 +131,19 @@ def main() -> None:
             norm = run.clip_grad_norm_(0.5)
             assert (norm is not None) == run.committed, "a void step is not clipped"
             norms_seen += norm is not None
-            body_.step()
+            with contextlib.suppress(ArithmeticError):  # as a script might that "handles" errors
+                body_.step()
             head_.step()
             schedule_.step()
             fault.after_step()
         with torch.no_grad():
-            curve.add(float(nn.functional.mse_loss(module(inputs), targets)))
+            parts = []
+            for x, y in run.evaluate(DataLoader(TensorDataset(inputs, targets), batch_size=10)):
+                parts.append(float(nn.functional.mse_loss(module(x), y)))
+                dawdle(folder, member)
+            curve.add(sum(parts) / len(parts))
     if run.is_main:
+        (folder / "report.json").write_text(json.dumps(run.report()))
         result = {
             "parameters": [p.detach().clone() for p in module.parameters()],
             "average": average.state_dict(),

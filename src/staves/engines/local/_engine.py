@@ -174,7 +174,7 @@ class LocalEngine(Engine):
         environ = {
             name: value
             for name, value in os.environ.items()
-            if name not in _OF_A_RANK and not name.startswith("STAVES_")
+            if name not in _OF_A_RANK and (name == "STAVES_SERVICE" or name[:7] != "STAVES_")
         }
         paths = environ.get("PYTHONPATH", "").split(os.pathsep)
         environ["PYTHONPATH"] = os.pathsep.join(str(Path(p).absolute()) for p in paths if p)

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from staves.engines.local._logs import LogFolder
 from staves.engines.local._losses import EpochLosses
+from staves.engines.local._worker import Worker
 from staves.hardware import MISSES_ALLOWED
 
 
@@ -59,7 +61,12 @@ def summarise(
             "rescales": 0, "emulated": False,
         }  # fmt: skip
     figures = dict(next(iter(sorted(outcome.reports.items())))[1])
-    figures["loss"] = {"first": losses.mean(losses.first), "last": losses.mean(losses.last)}
+    first, last = losses.first, losses.last
+    figures["loss"] = {
+        "first": losses.mean(first),
+        "last": losses.mean(last),
+        "covered": {"first": losses.covered(first), "last": losses.covered(last)},
+    }
     deadlines = [r["deadlines"] for r in outcome.reports.values() if r["deadlines"] is not None]
     deadlines += of_leavers
     del figures["deadlines"]
@@ -80,3 +87,30 @@ def _how(status: int) -> str:
         return f"signal {signal.Signals(-status).name}"
     except ValueError:  # real-time signals have no name
         return f"signal {-status}"
+
+
+def failure_of(
+    worker: Worker, rank: int, status: int, reports: dict[int, dict[str, Any]], logs: LogFolder
+) -> Outcome:
+    """Return how a run has ended whose `worker` failed first; `status` as of its process."""
+    name = f"rank-{worker.first_rank}"
+    return Outcome(
+        reports,
+        failed=(rank, worker.device.name),
+        status=status,
+        traceback=logs.tail(name, 40),
+        log=logs.path(name),
+        refusal=worker.refusal,
+    )
+
+
+def deserted(device: str, step: int, reports: dict[int, dict[str, Any]]) -> Outcome | None:
+    """A collective failed on `device` in that step, and nobody was lost: say who went, if known."""
+    steps = [report["steps"] for report in reports.values() if report["steps"] <= step]
+    if not steps:
+        return None
+    return Outcome(
+        reports,
+        reason=f"a rank ended its training after {max(steps)} steps, while {device} goes on:"
+        " every rank must leave run.epochs at the same step",
+    )

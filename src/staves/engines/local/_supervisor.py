@@ -24,10 +24,11 @@ from staves.engines.local._history import History
 from staves.engines.local._logs import LogFolder
 from staves.engines.local._loop import Loop
 from staves.engines.local._losses import EpochLosses
-from staves.engines.local._outcome import Outcome
+from staves.engines.local._outcome import Outcome, deserted, failure_of
 from staves.engines.local._output import OutputRelay
 from staves.engines.local._places import local_ranks as places
 from staves.engines.local._process import adopt_orphans, end_orphans
+from staves.engines.local._pulse import Pulse
 from staves.engines.local._requests import Requests
 from staves.engines.local._stopping import Stopping
 from staves.engines.local._store import StoreProcess
@@ -114,6 +115,7 @@ class Supervisor:
         self._requests = Requests(self._loop, {"scale": self._scale}, self._state)
         self._workers: dict[int, Worker] = {}
         self.losses = EpochLosses()
+        self._pulse = Pulse(silence=max(grace, _LEASE))
         self.deadlines: list[dict[str, int]] = []  # of members that have left
         self._reports: dict[int, dict[str, Any]] = {}
         self._stores: list[StoreProcess] = []
@@ -187,11 +189,17 @@ class Supervisor:
                 waits.append(0.1)
             waits.append(self._stopping.until - now)
             self._loop.serve(max(0.0, min(waits)))
+            for member in self._pulse.silent(now):  # by the time before their answers were read
+                self._do(self._coordinator.unresponsive(member, time.monotonic()))
+            for member, lateness in self._pulse.late(now):
+                worker = self._workers[member]
+                self._on_warning(f"rank {self._rank(worker)} ({worker.device.name}) {lateness}")
             now = time.monotonic()
             if now - renewed >= _RENEW:
                 renewed = now
                 for worker in self._workers.values():
                     worker.tell("lease", seconds=_LEASE)
+                    self._pulse.asked(worker.member, now)
             for member in self._output.outlived():
                 rank = self._rank(self._workers[member]) if member in self._workers else None
                 self._output.release(member, shown=rank == 0)
@@ -237,16 +245,6 @@ class Supervisor:
         device = self._devices[start.slot]
         slots = list(self._coordinator.slots)
         rank = slots.index(start.slot) if start.slot in slots else 0
-        if self._per_device:
-            variables = of_one_device(
-                device,
-                local_rank=self._local_ranks[device.name],
-                rank=rank,
-                world_size=max(1, len(slots)),
-                member=start.member,
-            )
-        else:
-            variables = of_all_devices(self._initial, self._local_ranks)
         if not self._stores and (len(slots) > 1 or self._coordinator.generation > 0):
             self._new_store()
         self._environ.setdefault("STAVES_ATTEMPT", "1")
@@ -255,17 +253,23 @@ class Supervisor:
             device,
             self._command,
             rank=rank,
-            environ=self._environ | variables,
+            environ=self._environ | self._variables(start.member, device, rank, len(slots)),
             workdir=self._workdir,
         )
         self._workers[start.member] = worker
         self._on_worker(worker.process.pid)
         self._loop.watch(worker.channel.fileno(), partial(self._messages, worker))
-        for is_stderr, pipe in ((False, worker.process.stdout), (True, worker.process.stderr)):
-            assert pipe is not None
-            call = partial(self._take_output, worker, pipe.fileno(), is_stderr)
-            self._loop.watch(pipe.fileno(), call)
+        for is_stderr, pipe in worker.pipes:
+            self._loop.watch(pipe, partial(self._take_output, worker, pipe, is_stderr))
         self._loop.watch(worker.process.descriptor, partial(self._ended, worker))
+
+    def _variables(self, member: int, device: Device, rank: int, world: int) -> dict[str, str]:
+        if not self._per_device:
+            return of_all_devices(self._initial, self._local_ranks)
+        place = self._local_ranks[device.name]
+        return of_one_device(
+            device, local_rank=place, rank=rank, world_size=max(1, world), member=member
+        )
 
     def _end_worker(self, end: End) -> None:
         worker = self._workers.get(end.member)
@@ -293,6 +297,7 @@ class Supervisor:
         now, coordinator, member = time.monotonic(), self._coordinator, worker.member
         for message in worker.messages():
             kind = message["kind"]
+            self._pulse.heard(member, message, now)
             if kind == "hello":
                 worker.said_hello = self._elastic = True
                 joiner = Joiner(message["fingerprint"], message["about"])
@@ -302,8 +307,10 @@ class Supervisor:
             elif kind == "prepared":
                 answer = message["generation"], message["step"], message["complete"]
                 self._do(coordinator.prepared(member, *answer, now))
-            elif kind == "epoch":
-                self._epoch_ended(message)
+            elif kind == "evaluating":
+                self._do(coordinator.busy(member, now))
+            elif kind in ("loss", "epoch"):
+                self._take_loss(member, message)
             elif kind == "step":
                 self._history.stepped(message)
             elif kind == "formed":
@@ -318,6 +325,10 @@ class Supervisor:
             elif kind == "finished":
                 worker.report = self._reports[member] = message["report"]
                 self._do(coordinator.finished(member, now))
+            elif kind == "deserted":
+                self._outcome = self._outcome or deserted(
+                    worker.device.name, message["step"], self._reports
+                )
             elif kind == "refused":
                 worker.refusal = message
             self._on_message(self._rank(worker), message)
@@ -325,10 +336,10 @@ class Supervisor:
         if worker.line_ended:  # it would be readable for ever
             self._loop.forget(worker.channel.fileno())
 
-    def _epoch_ended(self, message: dict[str, Any]) -> None:
+    def _take_loss(self, member: int, message: dict[str, Any]) -> None:
         """Add up a rank's part of an epoch's loss, and tell all when it is whole."""
         epoch = message["epoch"]
-        self.losses.add(epoch, message["loss"], message["samples"])
+        self.losses.take(member, self._coordinator.attempt, message)
         loss = self.losses.mean(epoch)
         if loss is not None and self.losses.told(epoch) >= len(self._coordinator.members):
             self._tell(self._coordinator.members, "loss", epoch=epoch, loss=loss)
@@ -350,13 +361,13 @@ class Supervisor:
             return
         self._loop.forget(worker.process.descriptor)
         self._messages(worker)
-        for is_stderr, pipe in ((False, worker.process.stdout), (True, worker.process.stderr)):
-            assert pipe is not None
-            while self._take_output(worker, pipe.fileno(), is_stderr):
+        for is_stderr, pipe in worker.pipes:
+            while self._take_output(worker, pipe, is_stderr):
                 pass
-            self._loop.forget(pipe.fileno())
+            self._loop.forget(pipe)
         self._loop.forget(worker.channel.fileno())
         del self._workers[worker.member]
+        self._pulse.forget(worker.member)
         worker.close()
         ended_well = status == 0 or worker.left or worker.told_to_end
         if ended_well:
@@ -397,17 +408,9 @@ class Supervisor:
             )
 
     def _fail(self, worker: Worker, status: int) -> None:
-        if self._outcome is not None:
-            return
-        name = f"rank-{worker.first_rank}"
-        self._outcome = Outcome(
-            self._reports,
-            failed=(self._rank(worker), worker.device.name),
-            status=status,
-            traceback=self._output.logs.tail(name, 40),
-            log=self._output.logs.path(name),
-            refusal=worker.refusal,
-        )
+        if self._outcome is None:
+            rank, logs = self._rank(worker), self._output.logs
+            self._outcome = failure_of(worker, rank, status, self._reports, logs)
 
     def _store_ended(self, store: StoreProcess) -> None:
         self._loop.forget(store.process.descriptor)

@@ -55,9 +55,12 @@ class Worker:
             stderr=subprocess.PIPE,
         )
         theirs.close()
+        self.pipes: list[tuple[bool, int]] = []
+        """Whether it is standard error, and the descriptor."""
         for pipe in (self.process.stdout, self.process.stderr):
             assert pipe is not None
             os.set_blocking(pipe.fileno(), False)
+            self.pipes.append((pipe is self.process.stderr, pipe.fileno()))
 
     @property
     def unfinished(self) -> bool:
