@@ -1,130 +1,150 @@
-"""Train a real model over six emulated devices, and show what the optimal split gains.
+"""Submit four real jobs to a service on six emulated devices, watch them, and sum up.
 
-Writes `demo/summary.json`. Durations of compute are declared; everything else is real.
+Writes `demo/summary.json`. Durations of compute are declared; data, gradients, collectives,
+processes, and the scheduler that moves them are real.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import shutil
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
-from staves.hardware import Cluster, read_cluster
+from examples.demo._comparison import compare, comparison_table
+from examples.demo._summary import job_line, summarise
+from examples.demo._table import final_table
+from examples.demo._view import DemoView
+from staves.errors import StavesError
+from staves.hardware import read_cluster
+from staves.service import Client
 
 HERE = Path(__file__).parent
-OUTPUT = Path("demo")
+OUTPUT = Path("demo").absolute()
+HOME = OUTPUT / "home"
+
+ARRIVALS = ((0.0, "charlm"), (6.0, "digits"), (12.0, "highlight"), (18.0, "table"))
+"""When which job is submitted, in seconds of the demo."""
+
+PATIENCE = 280.0
+"""Seconds after which the demo gives up: far beyond what a quiet machine needs."""
+
+_LOOK = 0.5  # seconds between two looks
+_ENDED = {"finished", "failed", "cancelled"}
 
 
 def main() -> int:
+    """Run the demo; return its exit code."""
     console = Console(highlight=False)
-    cluster = read_cluster(HERE / "cluster.yaml")
     console.print(
-        "[bold]Staves demo[/]: one training job over six unlike devices "
-        "([bold]EMULATED[/]: compute durations are declared; data, gradients and processes are"
-        " real)\n"
+        "[bold]Staves demo[/]: four training jobs share six unlike devices ([bold]EMULATED[/]:"
+        " compute durations are declared, all else is real)\n"
     )
-    started = time.monotonic()
-    status, figures = train()
-    if figures is None:
-        return status
-    seconds = time.monotonic() - started
-    summary = summarise(cluster, figures, seconds)
+    try:
+        with service() as client:
+            started = time.time()
+            jobs = watch(client, console, started)
+            seconds = time.time() - started
+            decisions = client.decisions()
+    except KeyboardInterrupt:
+        console.print("interrupted: everything has been ended")
+        return 130
+    except StavesError as error:
+        console.print(f"staves: {error.message}", markup=False)
+        return error.exit_code
+    except subprocess.CalledProcessError as error:
+        return error.returncode
+    cluster = read_cluster(HERE / "cluster.yaml")
+    summary = summarise(jobs, decisions, started=started, seconds=seconds)
+    summary["comparison"] = compare(jobs, cluster)
     write(summary)
-    show(console, cluster, figures, summary)
-    return 0
+    show(console, summary)
+    bad = [job["name"] for job in summary["jobs"] if job["state"] != "finished"]
+    if bad:
+        console.print(f"not finished: {', '.join(bad)}; logs: {HOME / 'jobs'}")
+    return 1 if bad else 0
 
 
-def train() -> tuple[int, dict[str, Any] | None]:
-    """Run the job as anyone would; return its exit code and its figures."""
-    command = [sys.executable, "-m", "staves", "run", str(HERE.parent / "digits.py")]
-    command += ["--devices", str(HERE / "cluster.yaml"), "--json"]
-    environ = {**os.environ, "STAVES_HOME": str(OUTPUT / "home")}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environ) as process:
+@contextlib.contextmanager
+def service() -> Iterator[Client]:
+    """Start a service of the demo's own; nothing of it is left afterwards."""
+    os.environ["STAVES_HOME"] = str(HOME)
+    for name in ("STAVES_URL", "STAVES_TOKEN"):
+        os.environ.pop(name, None)
+    if HOME.exists():
+        staves("down")  # of a demo that was killed
+        shutil.rmtree(HOME)
+    try:
+        staves("up", "--cluster", str(HERE / "cluster.yaml"), "--json")
+        with Client(HOME) as client:
+            yield client
+    finally:
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # one Ctrl-C is enough
+        try:
+            staves("down")
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+
+def staves(*arguments: str) -> None:
+    """Run a command as anyone would; what it prints is shown only if it fails."""
+    command = [sys.executable, "-m", "staves", *arguments]
+    # In a session of its own: Ctrl-C is ours, and what is begun is done.
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, start_new_session=True
+    )
+    if done.returncode != 0:
+        print(done.stderr, end="", file=sys.stderr)
+        done.check_returncode()
+
+
+def watch(client: Client, console: Console, started: float) -> list[dict[str, Any]]:
+    """Submit the jobs as their times come, and show them until all have ended."""
+    names = [device.name for device in read_cluster(HERE / "cluster.yaml").devices()]
+    arrivals = list(ARRIVALS)
+    with DemoView(names, console) as view:
         while True:
-            try:
-                printed, _ = process.communicate()
-                break
-            except KeyboardInterrupt:  # the run has got it too, and is ending its workers
-                continue
-    if process.returncode != 0:
-        return process.returncode, None
-    return 0, json.loads(printed)
-
-
-def summarise(cluster: Cluster, figures: dict[str, Any], seconds: float) -> dict[str, Any]:
-    types = [device.type.name for device in cluster.devices()]
-    names = ", ".join(
-        f"{device.name} {local}"
-        for device, local in zip(cluster.devices(), figures["local_batches"], strict=True)
-    )
-    step = figures["step_seconds"]["p50"]
-    explained = (
-        f"Each step trains {sum(figures['local_batches'])} samples. An even split waits for the "
-        f"slowest type and takes {figures['even_step_seconds'] * 1e3:.0f} ms. Two probe phases "
-        f"showed each device's time as a line over its local batch; the split that lets all of "
-        f"them finish together is {names}: predicted {figures['predicted_step_seconds'] * 1e3:.0f}"
-        f" ms, measured {step * 1e3:.0f} ms."
-    )
-    job = {
-        "name": "digits",
-        "state": "finished",
-        "device_types": sorted(set(types)),
-        "mixed": len(set(types)) > 1,
-        "rescales": figures["rescales"],
-        "pauses_seconds": [],
-        "jct_seconds": seconds,
-        "local_batches": figures["local_batches"],
-        "step_seconds": step,
-        "predicted_step_seconds": figures["predicted_step_seconds"],
-        "even_step_seconds": figures["even_step_seconds"],
-        "loss": figures["loss"],
-        "accuracy": figures["metrics"].get("accuracy"),
-        "void": figures["void"],
-    }
-    return {"emulated": True, "seconds": seconds, "jobs": [job], "explained": explained}
+            now = time.time() - started
+            while arrivals and arrivals[0][0] <= now:
+                staves("submit", str(HERE / f"{arrivals.pop(0)[1]}.yaml"))
+            jobs = client.jobs(everything=True)
+            view.show(now, [job_line(job) for job in jobs])
+            if not arrivals and all(job["state"] in _ENDED for job in jobs):
+                return [client.job(job["id"]) for job in jobs]
+            if now > PATIENCE:
+                raise StavesError(
+                    f"the jobs have not ended within {PATIENCE:.0f} s",
+                    hint="the machine is very busy",
+                )
+            time.sleep(_LOOK)
 
 
 def write(summary: dict[str, Any]) -> None:
     """Write the summary whole or not at all."""
-    OUTPUT.mkdir(exist_ok=True)
     part = OUTPUT / "summary.json.part"
     part.write_text(json.dumps(summary, indent=2) + "\n")
     part.replace(OUTPUT / "summary.json")
 
 
-def show(
-    console: Console, cluster: Cluster, figures: dict[str, Any], summary: dict[str, Any]
-) -> None:
-    devices = cluster.devices()
-    batch = sum(figures["local_batches"])
-    table = Table(title=f"How a batch of {batch} samples is split (EMULATED devices)")
-    for column in ("device", "type", "even", "optimal"):
-        table.add_column(column, justify="right" if column in ("even", "optimal") else "left")
-    for device, local in zip(devices, figures["local_batches"], strict=True):
-        table.add_row(device.name, device.type.name, f"{batch / len(devices):.0f}", str(local))
-    console.print(table)
-    job = summary["jobs"][0]
-    even, step = job["even_step_seconds"], job["step_seconds"]
-    lines = Table(title="What it gains (EMULATED devices)", show_header=False)
-    lines.add_row("even split, measured", f"{even * 1e3:.1f} ms a step")
-    lines.add_row("optimal split, predicted", f"{job['predicted_step_seconds'] * 1e3:.1f} ms")
-    lines.add_row("optimal split, measured", f"{step * 1e3:.1f} ms")
-    lines.add_row("speed-up", f"[bold]{even / step:.2f} x[/]" + (" (VOID)" if job["void"] else ""))
-    lines.add_row(
-        "loss, first and last epoch", f"{job['loss']['first']:.3f}, {job['loss']['last']:.3f}"
-    )
-    lines.add_row("accuracy on unseen digits", f"{job['accuracy']:.1%}")
-    console.print(lines)
-    if job["void"]:
+def show(console: Console, summary: dict[str, Any]) -> None:
+    """Print what the demo has shown."""
+    console.print()
+    console.print(final_table(summary))
+    if any(job["void"] for job in summary["jobs"]):
         console.print("VOID: over 2 % of the emulated steps were late; the machine is busy.")
-    console.print(f"\n{summary['explained']}\n\nwritten: {OUTPUT / 'summary.json'}", soft_wrap=True)
+    console.print()
+    console.print(comparison_table(summary))
+    console.print(f"\n[bold]One decision[/]: {summary['explained']}", soft_wrap=True)
+    console.print(f"\nwritten: {OUTPUT / 'summary.json'}", soft_wrap=True)
 
 
 if __name__ == "__main__":

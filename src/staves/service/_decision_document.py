@@ -66,4 +66,5 @@ def _option(option: Option, types: Sequence[str]) -> dict[str, Any]:
         "rate": option.rate,
         "seconds": option.seconds,
         "utility": option.utility,
+        "why": option.why,
     }
