@@ -11,7 +11,7 @@ class Pauses:
 
     Args:
         start: seconds from a launch to the first step, until one has been seen.
-        resize: seconds that a change in place takes, until one has been seen.
+        resize: seconds from a grant until other devices are at work, until one has been seen.
         keep: how many count.
     """
 
@@ -27,11 +27,11 @@ class Pauses:
 
     @property
     def resize(self) -> float:
-        """Seconds that a change in place takes."""
+        """Seconds from a grant in place until it is in force."""
         return median(self._resize)
 
     def started(self, seconds: float) -> None:
-        """Take in a start."""
+        """Take in a start: from the grant to the first step."""
         self._seen("start", self._start, seconds)
 
     def resized(self, seconds: float) -> None:

@@ -18,7 +18,7 @@ from staves.errors import StavesError
 from staves.hardware import Allocation
 from staves.scheduling import Policy
 from staves.service._beliefs import device_seconds, fitted_types
-from staves.service._deciding import Candidate, Outcome, decide
+from staves.service._deciding import Candidate, decide
 from staves.service._decision_document import decision_document
 from staves.service._handover import Holder, moves
 from staves.service._launching import launch_of
@@ -45,7 +45,7 @@ OPEN: frozenset[State] = ACTIVE | {"queued", "paused"}
 
 _GATHER = 0.3  # seconds that a decision waits for more to happen
 _STORE_EVERY = 2.0  # seconds between two times that progress alone is stored
-_PROBE_WITHIN = 60.0  # seconds that a job is left alone to be measured
+_LEFT_ALONE = 60.0  # seconds, at most, in which a change may take effect and be measured
 _ALONE = 30  # steps on one device after which its time there counts as measured
 
 
@@ -58,8 +58,8 @@ class _Seen:
     stored: float = 0.0
     spans: int = 0
     fitted: frozenset[str] = frozenset()
-    granted: float | None = None
-    held_until: float | None = None
+    changed: float | None = None  # when it was granted what it has, or that came into force
+    timed: bool = False
     waited: float = 0.0
     looked: float | None = None
     before: float = 0.0  # device-seconds of earlier attempts
@@ -144,6 +144,7 @@ class Turns:
         seen = self._seen[job.id]
         if seen.attempt != job.record.attempt:  # new, or this controller is
             seen.attempt, seen.status, seen.spans = job.record.attempt, None, 0
+            seen.changed = now if seen.changed is None else seen.changed
             seen.before = device_seconds(
                 [s for s in self.store.spans(job.id) if s.attempt < seen.attempt], now
             )
@@ -156,6 +157,10 @@ class Turns:
             names = ", ".join(type(event).__name__.lower() for event in events)
             logger.info("%s: %s", record.title, names)
             record = self.store.apply(job.id, *events, now=now)
+            if job.record.state == "rescaling" != record.state and seen.changed is not None:
+                # All of it counts: devices on their way to a job serve nobody.
+                self.pauses.resized(now - seen.changed)
+                seen.changed = now
             self.reconsider()
         self._observe(job, seen, status, now)
         for order in orders(record, status):
@@ -165,11 +170,12 @@ class Turns:
         """Keep what the engine tells: at once what is new in kind, progress now and then."""
         fitted = fitted_types(job, status)
         news = fitted != seen.fitted or len(status.spans) != seen.spans or status.ended is not None
-        if fitted != seen.fitted:
+        timed = bool(status.progress.get("step_seconds"))
+        if fitted != seen.fitted or timed != seen.timed:
             self.reconsider()
-        if len(status.spans) > seen.spans:
-            self._learn_pauses(seen, status)
-        seen.fitted, seen.spans = fitted, len(status.spans)
+        if status.spans and not seen.spans and seen.changed is not None:
+            self.pauses.started(float(status.spans[0]["since"]) - seen.changed)
+        seen.fitted, seen.timed, seen.spans = fitted, timed, len(status.spans)
         if not news and now - seen.stored < _STORE_EVERY:
             return
         seen.stored = now
@@ -181,13 +187,6 @@ class Turns:
             attempt=job.record.attempt,
             stretches=status.spans,
         )
-
-    def _learn_pauses(self, seen: _Seen, status: Status) -> None:
-        for number, span in enumerate(status.spans[seen.spans :], seen.spans):
-            if number > 0 and span.get("pause_seconds"):
-                self.pauses.resized(float(span["pause_seconds"]))
-            elif number == 0 and seen.granted is not None:
-                self.pauses.started(float(span["since"]) - seen.granted)
 
     def _carry_out(self, job: Job, record: Record, order: Order, now: float) -> None:
         try:
@@ -253,7 +252,6 @@ class Turns:
             else ()
             for candidate in candidates
         }
-        self._hold_probed(outcome, now)
         document = decision_document(outcome, jobs, self.policy.name, self.decision_seconds)
         self.store.record_decision(document, now=now)
 
@@ -265,29 +263,35 @@ class Turns:
             len(span["devices"]) * max(0.0, (span.get("until") or now) - span["since"])
             for span in spans
         )
-        pause = 0.0
-        if job.record.active and not spans and seen.granted is not None:
-            pause = max(0.0, self.pauses.start - (now - seen.granted))
-        elif job.record.state == "rescaling":
-            pause = self.pauses.resize
-        held = seen.held_until is not None and now < seen.held_until
-        if held and job.record.active:
-            types = {d.name: d.type.name for d in self.engine.cluster().devices()}
-            held = not {types.get(name) for name in job.record.devices} <= seen.fitted
         return Candidate(
             job,
             status,
-            held=held and job.record.active,
+            held=self._held(job.record, seen, now),
             attained=seen.before + running,
             waiting=seen.waited,
-            pause_left=pause,
+            pause_left=self._pause_left(job.record, seen, now),
         )
 
-    def _hold_probed(self, outcome: Outcome, now: float) -> None:
-        """A job that is to be measured is left alone until that is done, or has taken too long."""
-        for job, reason in outcome.decision.reasons.items():
-            if reason.probed and job in self._seen:
-                self._seen[job].held_until = now + _PROBE_WITHIN
+    def _held(self, record: Record, seen: _Seen, now: float) -> bool:
+        """Say whether the job is to be left alone: a change is under way, or being measured.
+
+        What is believed of it meanwhile is a guess, and devices that are on their way to it would
+        have come in vain.
+        """
+        if not (record.active and record.elastic) or seen.changed is None:
+            return False
+        if now - seen.changed > _LEFT_ALONE:
+            return False
+        if record.state == "rescaling" or not seen.timed:
+            return True
+        types = {device.name: device.type.name for device in self.engine.cluster().devices()}
+        has = {types[name] for name in record.devices if name in types}
+        return len(record.devices) > 1 and not has <= seen.fitted
+
+    def _pause_left(self, record: Record, seen: _Seen, now: float) -> float:
+        if not record.active or seen.changed is None or seen.timed:
+            return 0.0
+        return max(0.0, self.pauses.start - (now - seen.changed))
 
     # -- to hand devices over
 
@@ -313,8 +317,10 @@ class Turns:
                 continue
             logger.info("%s: %s", record.title, move)
             if isinstance(move, Grant):
+                seen = self._seen[name]
+                seen.changed = now
                 if record.attempt != jobs[name].record.attempt:
-                    self._seen[name].granted, self._seen[name].status = now, None
+                    seen.status, seen.timed = None, False
                 self._follow_order(jobs[name], record, now)
 
     def _follow_order(self, job: Job, record: Record, now: float) -> None:
