@@ -8,6 +8,7 @@ the sum, without a copy.
 
 # No `from __future__ import annotations`: torch wants the hook's annotations as objects, not as
 # text.
+import threading
 from typing import Any
 
 import torch
@@ -17,6 +18,8 @@ from torch.futures import Future
 
 from staves.training._pacing import Pacer
 from staves.training._timing import StepTimer
+
+_settling = threading.Lock()  # two threads must not complete one future
 
 
 class WeightedReducer:
@@ -70,7 +73,7 @@ class WeightedReducer:
 
         # Holds neither the reducer nor its group: a thread of the group runs it and lets it go, and
         # must never be the one to destroy the group, which waits for that very thread.
-        timer, fail, failures = self._timer, self._fail, self._failures
+        timer, settle, failures = self._timer, self._settle, self._failures
 
         def complete(reduced: Future[Any]) -> None:
             timer.bucket_done(place)
@@ -78,10 +81,9 @@ class WeightedReducer:
                 reduced.value()
             except Exception as error:
                 failures.append(error)
-                fail(future, error)
+                settle(future, error)
             else:
-                if not future.done():
-                    future.set_result(buffer)
+                settle(future, buffer)
 
         work.get_future().add_done_callback(complete)
         return future
@@ -100,9 +102,16 @@ class WeightedReducer:
     def abandon(self, error: Exception) -> None:
         """Fail every bucket still under way, so that the backward pass raises at once."""
         for future in list(self._pending):
-            self._fail(future, error)
+            self._settle(future, error)
 
     @staticmethod
-    def _fail(future: Future[torch.Tensor], error: Exception) -> None:
-        if not future.done():
-            future.set_exception(error)  # type: ignore[arg-type]  # torch's own stub is wrong
+    def _settle(future: Future[torch.Tensor], outcome: torch.Tensor | Exception) -> None:
+        """Complete a bucket, unless it is complete: its group's thread and the watcher may both
+        come at once, and the second one must neither raise nor touch it."""
+        with _settling:
+            if future.done():
+                return
+            if isinstance(outcome, Exception):
+                future.set_exception(outcome)  # type: ignore[arg-type]  # torch's stub is wrong
+            else:
+                future.set_result(outcome)
