@@ -8,7 +8,8 @@ from typing import Any
 
 from rich.table import Table
 
-from staves.estimation import EvenRates, JobProfile, ProfileRates
+from examples.demo._summary import types_of
+from staves.estimation import EvenRates, JobProfile, ProfileRates, relative_speeds
 from staves.hardware import Cluster
 from staves.scheduling import JobView, Policy, policy
 from staves.simulation import simulate
@@ -24,7 +25,7 @@ def compare(jobs: Sequence[Mapping[str, Any]], cluster: Cluster) -> dict[str, An
         jobs: as the API shows each of them.
         cluster: the demo's.
     """
-    finished = [job for job in jobs if job["finished"] and job["knowledge"]]
+    finished = [job for job in jobs if job["finished"] and job["spans"]]
     measured = {job["name"]: job["finished"] - job["submitted"] for job in finished}
     return {
         "simulated": ["heet", "fifo, even splits"],
@@ -39,17 +40,38 @@ def compare(jobs: Sequence[Mapping[str, Any]], cluster: Cluster) -> dict[str, An
 def _simulated(
     jobs: Sequence[Mapping[str, Any]], cluster: Cluster, chosen: Policy, *, even: bool
 ) -> dict[str, float | None]:
-    views = [_view(job, cluster, even=even) for job in jobs]
+    profiles = [_profile(job) for job in jobs]
+    speeds = relative_speeds(profiles)
+    views = [
+        _view(job, profile, speeds, cluster, even=even)
+        for job, profile in zip(jobs, profiles, strict=True)
+    ]
     results = simulate(chosen, cluster, views).jobs
     names = {job["id"]: job["name"] for job in jobs}
     return {names[result.id]: result.jct_seconds for result in results}
 
 
-def _view(job: Mapping[str, Any], cluster: Cluster, *, even: bool) -> JobView:
+def _profile(job: Mapping[str, Any]) -> JobProfile:
+    """Return what the job has learned; of one that was always alone, its step on one device."""
+    profile = JobProfile.from_knowledge(job["knowledge"], job["progress"]["batch"])
+    if profile.lines:
+        return profile
+    span = max(job["spans"], key=lambda span: span["steps"])
+    (kind,) = types_of(span)
+    return JobProfile.from_step(kind, span["step_seconds"], profile.batch)
+
+
+def _view(
+    job: Mapping[str, Any],
+    profile: JobProfile,
+    speeds: Mapping[str, float],
+    cluster: Cluster,
+    *,
+    even: bool,
+) -> JobView:
     types = tuple(cluster.configuration)
     progress, spec = job["progress"], job["spec"]
-    profile = JobProfile.from_knowledge(job["knowledge"], progress["batch"])
-    lines = profile.type_lines(types, {})
+    lines = profile.type_lines(types, speeds)
     rates = EvenRates(profile.batch, lines) if even else ProfileRates(profile.batch, lines)
     allowed = spec["types"]
     most = spec["maximum"] or cluster.total

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from staves.hardware import read_cluster
+from staves.service import read_job
 from tests.training.launch import ROOT, Launched, command
 
 DEMO = ROOT / "examples" / "demo"
@@ -43,8 +44,7 @@ def test_there_are_jobs_of_four_kinds() -> None:
 @each_job
 def test_a_job_file_says_what_the_cluster_can_give(path: Path) -> None:
     job, cluster = read(path), read_cluster(CLUSTER)
-    known = {"name", "run", "workdir", "devices", "batch", "priority"}
-    assert {"name", "run", "workdir", "devices", "batch"} <= job.keys() <= known
+    read_job(path, types={device.type.name for device in cluster.devices()})
     assert job["name"] == path.stem
     assert job["batch"] == {"reference": option(words(path), "--batch"), "scaling": "fixed"}
     assert 0 <= job.get("priority", 50) <= 100

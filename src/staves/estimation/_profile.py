@@ -13,6 +13,9 @@ from staves.steptime import Communication, Line
 
 Lines = tuple[Line, Line]
 
+FIXED_SHARE, FORWARD_SHARE = 0.1, 0.35
+"""Of a step, where nothing better is known."""
+
 _TYPE = "type "  # how a job's knowledge marks the lines of a whole type
 
 
@@ -75,6 +78,31 @@ class JobProfile:
                 f"the job's knowledge is malformed: {error!r}", hint="it is measured again"
             ) from error
         return cls(batch, lines, communication, world_size, bounds or {})
+
+    @classmethod
+    def from_step(
+        cls,
+        device_type: str,
+        seconds: float,
+        batch: int,
+        bounds: Mapping[str, tuple[int, int | None]] | None = None,
+    ) -> JobProfile:
+        """Return the profile of a job of which only one device's step is known.
+
+        Two batches make a line; of one, `FIXED_SHARE` is taken not to grow with the batch, and
+        `FORWARD_SHARE` to be the forward pass. The first fit replaces both.
+
+        Args:
+            device_type: what the device is.
+            seconds: that its step took, with the whole batch.
+            batch: total batch, samples a step.
+            bounds: as in the class.
+        """
+        fixed, slope = FIXED_SHARE * seconds, (1 - FIXED_SHARE) * seconds / batch
+        forward, backward = (
+            Line(fixed * share, slope * share) for share in (FORWARD_SHARE, 1 - FORWARD_SHARE)
+        )
+        return cls(batch, {device_type: (forward, backward)}, bounds=bounds or {})
 
     @property
     def measured(self) -> frozenset[str]:

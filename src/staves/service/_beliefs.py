@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from staves.engines._base import Status
 from staves.estimation import JobProfile
 from staves.hardware import Cluster
 from staves.service._rows import Job, Span
-from staves.steptime import Line
-
-FIXED_SHARE, FORWARD_SHARE = 0.1, 0.35
-"""Of a step on one device, before two batches have been timed: the share that does not grow with
-the batch, and that of the forward pass. Both are replaced by the first fit."""
 
 _UNKNOWN_BATCH = 32  # samples; only ratios of rates count before anything is known
 
@@ -42,7 +36,7 @@ def profile_of(job: Job, status: Status | None, cluster: Cluster) -> JobProfile:
     if profile.lines or step is None or status is None or not alone:
         return profile
     kind = next((d.type.name for d in cluster.devices() if d.name == status.devices[0]), None)
-    return profile if kind is None else replace(profile, lines={kind: _guessed(step, batch)})
+    return profile if kind is None else JobProfile.from_step(kind, step, batch, bounds)
 
 
 def fitted_types(job: Job, status: Status | None) -> frozenset[str]:
@@ -67,10 +61,3 @@ def remaining(progress: Mapping[str, Any]) -> float:
 def device_seconds(spans: Sequence[Span], now: float) -> float:
     """Return what the job has had: the sum over its spans of devices times seconds."""
     return sum(len(s.devices) * max(0.0, (s.until or now) - s.since) for s in spans)
-
-
-def _guessed(step: float, batch: int) -> tuple[Line, Line]:
-    """Return a forward and a backward line through one point."""
-    fixed, slope = FIXED_SHARE * step, (1 - FIXED_SHARE) * step / batch
-    forward = Line(fixed * FORWARD_SHARE, slope * FORWARD_SHARE)
-    return forward, Line(fixed * (1 - FORWARD_SHARE), slope * (1 - FORWARD_SHARE))

@@ -85,7 +85,7 @@ def dawdle(folder: Path, member: str) -> None:
     """Evaluate slowly, as long as the driver wants this to last."""
     if (folder / f"dawdle-{member}").exists():
         (folder / f"dawdling-{member}").touch()
-        time.sleep(0.1)
+        time.sleep(0.25)
 
 
 def data() -> tuple[torch.Tensor, torch.Tensor]:
