@@ -178,8 +178,11 @@ def test_rule_12_a_stale_process_cannot_write(tmp_path: Path, said: list[str]) -
     save(stale, 20)
     assert step_of(owner) == 10
     assert "belongs to another attempt or run" in said[0]
+    with pytest.raises(TrainingError, match="belongs to another run or attempt"):
+        stale.is_due()
     save(owner, 20)
     assert step_of(owner) == 20
+    owner.is_due()
 
 
 def test_it_loads_with_weights_only(kept: Checkpoints) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.elastic.driver import SCRIPT, job, largest_error, result
+from tests.training.launch import command
 
 LIMIT = 1e-9
 
@@ -40,6 +41,23 @@ def test_rule_12_a_killed_supervisor_and_a_second_run(
 ) -> None:
     checkpoints = killed_at_four(tmp_path)
     resume(tmp_path, checkpoints, 3, undisturbed)
+
+
+def test_rule_12_two_runs_do_not_share_a_checkpoint_folder(
+    tmp_path: Path, undisturbed: dict[str, Any]
+) -> None:
+    """The second is refused before it starts anything, and the first goes on."""
+    checkpoints = tmp_path / "checkpoints"
+    with job(tmp_path, 2, "--checkpoint", checkpoints, "--every", "1s") as running:
+        running.until_step(5)
+        words = ["-m", "staves", "run", "--checkpoint", checkpoints, SCRIPT, tmp_path / "other"]
+        second = command([*words], tmp_path / "home")
+        assert (second.status, second.stdout) == (2, "")
+        assert f"{checkpoints} is in use by {running.run_folder().name}" in second.stderr
+        assert not (tmp_path / "other").exists()
+        running.finish()
+        running.prove()
+    assert largest_error(result(tmp_path), undisturbed) <= LIMIT
 
 
 @pytest.mark.soak

@@ -52,6 +52,7 @@ class Checkpoints:
         self._token, self._say = token, say
         self._last = time.monotonic()
         self._writer: threading.Thread | None = None
+        self._overtaken = False
         self.written: int | None = None
         """The step of the newest that this process has whole on disk."""
 
@@ -85,9 +86,18 @@ class Checkpoints:
             return state
         return None
 
-    @property
-    def due(self) -> bool:
-        """Whether it is time for the next one, and none is being written."""
+    def is_due(self) -> bool:
+        """Whether it is time for the next one, and none is being written.
+
+        Raises:
+            TrainingError: another run or attempt has claimed the folder: what is trained from here
+                on could not be kept (rule 12).
+        """
+        if self._overtaken:
+            raise TrainingError(
+                f"{self.folder} belongs to another run or attempt by now",
+                hint="give each run a checkpoint folder of its own",
+            )
         writing = self._writer is not None and self._writer.is_alive()
         return not writing and time.monotonic() - self._last >= self._every
 
@@ -146,6 +156,7 @@ class Checkpoints:
         except StavesError as error:
             shutil.rmtree(part, ignore_errors=True)
             self._say(f"warning: checkpoint at step {step} was not written: {error}")
+            self._overtaken = True
 
     def _check_fence(self) -> None:
         try:

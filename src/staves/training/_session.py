@@ -475,8 +475,8 @@ class Session:
         self.timer.pause()
 
     def _save_if_due(self) -> None:
-        checkpoints = self.checkpoints
-        if checkpoints is not None and self.rank == 0 and checkpoints.due and self.committed_steps:
+        saves = self.rank == 0 and self.committed_steps > 0
+        if self.checkpoints is not None and saves and self.checkpoints.is_due():
             self._save(wait=False)
 
     def _save_and_wait(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from staves.engines.local._claim import CheckpointClaim
 from staves.engines.local._folder import LedgerFile, RunFolder, read_ledger
 from staves.errors import StavesError
 from staves.membership import Commit
@@ -44,12 +45,22 @@ class History:
 
     def __init__(self, folder: RunFolder) -> None:
         self._folder = folder
+        self._claim = CheckpointClaim(folder.name)
         self._path = folder.path / "ledger.jsonl"
         self._file: LedgerFile | None = None
         self._attempts_before = 0
         self._fresh: Commit | None = None
         self._waiting: list[dict[str, Any]] = []
         self._seen: set[tuple[int, int]] = set()
+
+    def claim(self, checkpoint: str) -> None:
+        """Have a checkpoint folder, and the ledger in it, for this run alone.
+
+        Raises:
+            InputError: another run is using it.
+            StavesError: it cannot be written.
+        """
+        self._claim.take(Path(checkpoint))
 
     def committed(self, commit: Commit) -> None:
         """A generation is in force."""
@@ -92,6 +103,7 @@ class History:
         """Close the ledger."""
         if self._file is not None:
             self._file.close()
+        self._claim.close()
 
     def _generation(self, commit: Commit, step: int) -> None:
         assert self._file is not None
@@ -106,6 +118,8 @@ class History:
         self._file.append(row, sync=True)
 
     def _open(self, checkpoint: str | None, length: int) -> None:
+        if checkpoint is not None:
+            self.claim(checkpoint)
         path = self._path if checkpoint is None else Path(checkpoint) / "ledger.jsonl"
         if path.exists():
             rows = read_ledger(path)

@@ -162,6 +162,8 @@ class Supervisor:
     # -- the loop
 
     def _start(self) -> None:
+        if checkpoint := self._environ.get("STAVES_CHECKPOINT"):
+            self._history.claim(checkpoint)
         self._folder.write(
             "run.json",
             {
