@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,11 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
+from staves.service import down
 from staves.service._api import create_app
 from staves.service._facade import Caller
 from tests.service.fake import FakeService
+from tests.service.world import World
 
 HASH = "0123456789abcdef" * 4
 
@@ -89,3 +91,14 @@ def ask(service: FakeService, tmp_path: Path, ends: list[str]) -> Ask:
         most_upload_bytes=100_000,
     )
     return lambda who: Asker(app, who)
+
+
+@pytest.fixture
+def live(tmp_path: Path) -> Iterator[World]:
+    """A service of real processes; nothing of it is left afterwards."""
+    made = World(tmp_path)
+    try:
+        yield made
+    finally:
+        made.client.close()
+        down(made.folder, grace=30.0)
