@@ -114,7 +114,7 @@ def _telling(spans: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
 
 
 def explained(decisions: Sequence[Mapping[str, Any]]) -> str:
-    """Return one decision in words: the one that gave most types of devices to one job."""
+    """Return one decision in words: about most jobs at once, and unlike devices for one of them."""
     best: tuple[int, int] | None = None
     text = "No decision was made."
     for decision in decisions:
@@ -123,7 +123,7 @@ def explained(decisions: Sequence[Mapping[str, Any]]) -> str:
             if chosen is None or entry["probed"]:
                 continue
             kinds = sum(count > 0 for count in chosen["counts"].values())
-            key = kinds, len([e for e in decision["jobs"] if e["devices"]])
+            key = sum(bool(e["devices"]) for e in decision["jobs"]) * (kinds > 1), kinds
             if best is None or key > best:
                 best = key
                 has = by_type(entry["devices"])
