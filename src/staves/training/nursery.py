@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch._dynamo  # noqa: F401  # the first optimizer pulls it in, at a second of CPU
+import torch._dynamo  # the first optimizer pulls it in, at a second of CPU
 
 from staves.training._channel import Channel
 from staves.training._refusal import report_input_errors
@@ -121,7 +121,6 @@ def _bear(line: socket.socket, birth: Birth, supervisor: int) -> None:
         os.chdir(birth.workdir)
         os.environ.clear()
         os.environ.update(birth.environ, STAVES_CHANNEL=str(birth.channel))
-        os.set_inheritable(birth.channel, True)
         for standard, descriptor in ((1, birth.stdout), (2, birth.stderr)):
             os.dup2(descriptor, standard)
             os.close(descriptor)
@@ -132,8 +131,9 @@ def _bear(line: socket.socket, birth: Birth, supervisor: int) -> None:
     except OSError as error:
         _answer(line, member=birth.member, refused=str(error))
         os._exit(1)
-    # Python reseeds its own generator at a fork; torch starts from a constant in any process.
+    # Python reseeds its own generator at a fork.
     np.random.seed()  # noqa: NPY002
+    torch.default_generator.seed()
     report_input_errors(Channel.inherited())
 
 

@@ -56,10 +56,11 @@ class Nursery:
 
     Args:
         environ: that all workers share: much of it is read while modules load.
+        workdir: of the workers: relative folders in PYTHONPATH are taken from there.
         loop: in which answers are taken in.
     """
 
-    def __init__(self, environ: Mapping[str, str], loop: Loop) -> None:
+    def __init__(self, environ: Mapping[str, str], workdir: Path, loop: Loop) -> None:
         self._loop = loop
         self._queue: deque[Wish] = deque()
         self._asked: Wish | None = None
@@ -71,6 +72,7 @@ class Nursery:
             self._process = ChildProcess(
                 [sys.executable, "-c", _PROGRAM, str(theirs.fileno())],
                 environ=environ,
+                workdir=workdir,
                 descriptors=[theirs.fileno()],
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -112,6 +114,8 @@ class Nursery:
         }
         try:
             socket.send_fds(self._line, [json.dumps(fields).encode()], self._asked.descriptors)
+        except BrokenPipeError:  # it has gone, which its process descriptor says too
+            pass
         except OSError as error:  # such as an environment beyond a message's size
             self._refused(error.strerror or str(error))
 
