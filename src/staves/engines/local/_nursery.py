@@ -58,10 +58,17 @@ class Nursery:
         environ: that all workers share: much of it is read while modules load.
         workdir: of the workers: relative folders in PYTHONPATH are taken from there.
         loop: in which answers are taken in.
+        on_given_up: called with the reason, before all that still waits is refused.
     """
 
-    def __init__(self, environ: Mapping[str, str], workdir: Path, loop: Loop) -> None:
-        self._loop = loop
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        workdir: Path,
+        loop: Loop,
+        on_given_up: Callable[[str], None],
+    ) -> None:
+        self._loop, self._on_given_up = loop, on_given_up
         self._queue: deque[Wish] = deque()
         self._asked: Wish | None = None
         self._ready = False
@@ -158,6 +165,7 @@ class Nursery:
         self._line.shutdown(socket.SHUT_RD)
         self._take()
         self.close()
+        self._on_given_up(reason)
         wishes = [*([self._asked] if self._asked else []), *self._queue]
         self._asked = None
         self._queue.clear()

@@ -64,7 +64,7 @@ class Starter:
             if self._command[0] != sys.executable:  # a shell would say where it runs
                 self._of_shell = {"PWD": str(self._workdir)}
             try:
-                self._nursery = Nursery(self._environ, self._workdir, self._loop)
+                self._nursery = Nursery(self._environ, self._workdir, self._loop, self._warn)
             except OSError as error:
                 self._warn(str(error))
 
