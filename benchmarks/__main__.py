@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 
-from benchmarks import overhead, paced, rescale, split
+from benchmarks import forking, overhead, paced, rescale, split
 
 
 def main() -> None:
@@ -15,6 +15,7 @@ def main() -> None:
         ("paced", paced.measure),
         ("overhead", overhead.measure),
         ("rescale", rescale.measure),
+        ("forking", forking.measure),
     ):
         print(f"benchmarks: {name} ...", file=sys.stderr, flush=True)
         results[name] = measure()

@@ -52,13 +52,15 @@ def measure(cycles: int = 6, losses: int = 2) -> dict[str, Any]:
 # -- in place
 
 
-def in_place(cycles: int, losses: int) -> dict[str, Any]:
+def in_place(
+    cycles: int, losses: int, *, devices: Path = HERE / "four_cpus.yaml", **variables: str
+) -> dict[str, Any]:
     """Scale 4 -> 3 -> 4 so many times, then kill rank 3 so many times; it is replaced each time."""
     with tempfile.TemporaryDirectory() as name:
         home = Path(name)
-        environ = {**os.environ, "STAVES_HOME": str(home)}
+        environ = {**os.environ, "STAVES_HOME": str(home), **variables}
         command = [sys.executable, "-m", "staves"]
-        devices, changes = HERE / "four_cpus.yaml", 2 * (cycles + losses)
+        changes = 2 * (cycles + losses)
         options = ["--devices", str(devices), "--max", "4", "--json"]
         arguments = [str(home), "--changes", str(changes)]
         job = subprocess.Popen(

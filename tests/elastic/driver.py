@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +24,18 @@ _LOOK = 0.004  # seconds between two looks at a condition
 PATIENCE = 120.0  # far beyond what a quiet machine needs
 
 
-def cluster(folder: Path, devices: int) -> Path:
-    """Write a cluster file of nodes with one CPU device each: a node's quarantine is its own."""
-    nodes = [{"name": f"node{n}", "devices": {"local-cpu": 1}} for n in range(devices)]
+AT_ONCE = {"fixed": "1ms", "per_sample": "0ms"}
+
+
+def cluster(folder: Path, devices: int, *, emulated: bool = False) -> Path:
+    """Write a cluster file of nodes with one device each: a node's quarantine is its own."""
+    kind = "emulated" if emulated else "local-cpu"
+    nodes = [{"name": f"node{n}", "devices": {kind: 1}} for n in range(devices)]
+    document: dict[str, Any] = {"nodes": nodes}
+    if emulated:
+        document["types"] = {kind: {"emulate": {"forward": AT_ONCE, "backward": AT_ONCE}}}
     path = folder / f"devices-{devices}.yaml"
-    path.write_text(yaml.safe_dump({"nodes": nodes}))
+    path.write_text(yaml.safe_dump(document, sort_keys=False))
     return path
 
 
@@ -206,6 +213,8 @@ def job(
     faults: Sequence[dict[str, Any]] = (),
     script: Path = SCRIPT,
     paced: bool = True,
+    emulated: bool = False,
+    environ: Mapping[str, str] | None = None,
 ) -> Iterator[Job]:
     """Start a job on that many devices; it is ended when the block is left."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -215,8 +224,9 @@ def job(
     if paced:
         (folder / "allow").write_text("2")
     home = folder / f"home-{time.monotonic_ns()}"
-    words = ["-m", "staves", "run", "--json", "--devices", cluster(folder, devices), *options]
-    with started([*words, script, folder], home) as process:
+    file = cluster(folder, devices, emulated=emulated)
+    words = ["-m", "staves", "run", "--json", "--devices", file, *options]
+    with started([*words, script, folder], home, environ=environ) as process:
         yield Job(folder, process, home)
 
 

@@ -83,12 +83,16 @@ def command(
 
 @contextlib.contextmanager
 def started(
-    arguments: Sequence[object], home: Path, *, cwd: Path | None = None
+    arguments: Sequence[object],
+    home: Path,
+    *,
+    cwd: Path | None = None,
+    environ: Mapping[str, str] | None = None,
 ) -> Iterator[subprocess.Popen[str]]:
     """Run `python ARGUMENTS` meanwhile; it is ended when the block is left."""
     process = subprocess.Popen(
         [sys.executable, *map(str, arguments)],
-        env=environment(home),
+        env={**environment(home), **(environ or {})},
         cwd=cwd,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

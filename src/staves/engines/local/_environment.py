@@ -10,12 +10,20 @@ from typing import Any
 from staves.hardware import Device
 
 
-def of_all_workers(environ: Mapping[str, str], workers: int) -> dict[str, str]:
-    """Return `environ` with what processes that share this machine's cores should have."""
+def of_all_workers(environ: Mapping[str, str], devices: Sequence[Device]) -> dict[str, str]:
+    """Return `environ` with what processes that share this machine's cores should have.
+
+    Args:
+        environ: what they have already, which wins.
+        devices: one for each worker to begin with; none where one worker has all there are.
+    """
     shared = dict(environ)
     shared.setdefault("GLOO_SOCKET_IFNAME", "lo")  # all workers are on this machine
-    if workers > 1:
-        shared.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // workers)))
+    if devices and all(device.type.emulated for device in devices):
+        shared.setdefault("OMP_NUM_THREADS", "1")  # many may come, however few there are yet
+    elif len(devices) > 1:
+        cores = max(1, (os.cpu_count() or 1) // len(devices))
+        shared.setdefault("OMP_NUM_THREADS", str(cores))
     shared["PYTHONUNBUFFERED"] = "1"
     return shared
 

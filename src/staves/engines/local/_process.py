@@ -7,8 +7,10 @@ import ctypes
 import os
 import signal
 import subprocess
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import IO
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -55,11 +57,48 @@ def _children() -> set[int]:
     return children
 
 
-class ChildProcess:
+class Process(ABC):
     """A child in a session of its own, watched by a descriptor of its process.
 
     Args:
-        arguments: the command line; started by exec, without a shell.
+        pid: of the child, which nobody else waits for.
+        stdout, stderr: our ends of its pipes, where it has any.
+    """
+
+    def __init__(self, pid: int, stdout: IO[bytes] | None, stderr: IO[bytes] | None) -> None:
+        self.pid, self.stdout, self.stderr = pid, stdout, stderr
+        self.descriptor = os.pidfd_open(pid)
+
+    @abstractmethod
+    def poll(self) -> int | None:
+        """Return its exit status (negative: the signal that ended it), or None while it runs."""
+
+    @abstractmethod
+    def wait(self) -> None:
+        """Wait for its end."""
+
+    def signal(self, number: int) -> None:
+        """Send a signal to it and to all that it started."""
+        # The group exists as long as any of its members does, also after the child itself.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, number)
+
+    def close(self) -> None:
+        """End what is left of its tree, and release the descriptors."""
+        self.signal(signal.SIGKILL)
+        self.wait()
+        for pipe in (self.stdout, self.stderr):
+            if pipe is not None:
+                pipe.close()
+        with contextlib.suppress(OSError):
+            os.close(self.descriptor)
+
+
+class ChildProcess(Process):
+    """A child that is started by exec, without a shell.
+
+    Args:
+        arguments: the command line.
         environ: its whole environment.
         workdir: where it runs; here where None.
         descriptors: those it inherits, beside the standard three.
@@ -87,26 +126,33 @@ class ChildProcess:
             start_new_session=True,
             preexec_fn=die_with_parent(os.getpid()),
         )
-        self.pid = self._process.pid
-        self.stdout, self.stderr = self._process.stdout, self._process.stderr
-        self.descriptor = os.pidfd_open(self.pid)
+        super().__init__(self._process.pid, self._process.stdout, self._process.stderr)
 
     def poll(self) -> int | None:
         """Return its exit status (negative: the signal that ended it), or None while it runs."""
         return self._process.poll()
 
-    def signal(self, number: int) -> None:
-        """Send a signal to it and to all that it started."""
-        # The group exists as long as any of its members does, also after the child itself.
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, number)
-
-    def close(self) -> None:
-        """End what is left of its tree, and release the descriptors."""
-        self.signal(signal.SIGKILL)
+    def wait(self) -> None:
+        """Wait for its end."""
         self._process.wait()
-        for pipe in (self.stdout, self.stderr):
-            if pipe is not None:
-                pipe.close()
-        with contextlib.suppress(OSError):
-            os.close(self.descriptor)
+
+
+class AdoptedProcess(Process):
+    """A child that another process has forked, and that leads a session of its own."""
+
+    _status: int | None = None
+
+    def poll(self) -> int | None:
+        """Return its exit status (negative: the signal that ended it), or None while it runs."""
+        return self._wait(os.WNOHANG)
+
+    def wait(self) -> None:
+        """Wait for its end."""
+        self._wait(0)
+
+    def _wait(self, options: int) -> int | None:
+        if self._status is None:
+            pid, status = os.waitpid(self.pid, options)
+            if pid:
+                self._status = os.waitstatus_to_exitcode(status)
+        return self._status

@@ -30,6 +30,7 @@ from staves.engines.local._places import local_ranks as places
 from staves.engines.local._process import adopt_orphans, end_orphans
 from staves.engines.local._pulse import Pulse
 from staves.engines.local._requests import Requests
+from staves.engines.local._starting import Starter
 from staves.engines.local._stopping import Stopping
 from staves.engines.local._store import StoreProcess
 from staves.engines.local._worker import Worker
@@ -91,8 +92,7 @@ class Supervisor:
         on_output: Callable[[bool, bytes], None] = lambda is_stderr, data: None,
         on_warning: Callable[[str], None] = lambda line: None,
     ) -> None:
-        self._command, self._folder, self._workdir = list(command), folder, workdir
-        self._initial = list(devices)
+        self._command, self._initial, self._folder = list(command), list(devices), folder
         self._devices = {device.name: device for device in devices}
         self._local_ranks = dict(local_ranks or places(devices))
         self._per_device, self._minimum = per_device, minimum
@@ -103,8 +103,8 @@ class Supervisor:
             quarantine=Quarantine(one_event=2.0),
             start_within=math.inf,  # scripts may load data for long, or never train with staves
         )
-        workers = len(devices) if per_device else 1
-        self._environ = of_all_workers(os.environ if environ is None else environ, workers)
+        environ = os.environ if environ is None else environ
+        self._environ = of_all_workers(environ, devices if per_device else ())
         self._environ["STAVES_RUN"] = str(folder.path)
         self._environ["STAVES_HOME"] = str(staves_home())
         self._on_message, self._on_warning = on_message, on_warning
@@ -113,7 +113,11 @@ class Supervisor:
         self._history = History(folder)
         self._loop = Loop()
         self._requests = Requests(self._loop, {"scale": self._scale}, self._state)
+        self._starter = Starter(
+            self._command, self._environ, workdir, self._loop, self._started, on_warning
+        )
         self._workers: dict[int, Worker] = {}
+        self._early_ends: dict[int, End] = {}  # of members not started yet
         self.losses = EpochLosses()
         self._pulse = Pulse(silence=max(grace, _LEASE))
         self.deadlines: list[dict[str, int]] = []  # of members that have left
@@ -164,15 +168,9 @@ class Supervisor:
     def _start(self) -> None:
         if checkpoint := self._environ.get("STAVES_CHECKPOINT"):
             self._history.claim(checkpoint)
-        self._folder.write(
-            "run.json",
-            {
-                "pid": os.getpid(),
-                "command": self._command,
-                "devices": list(self._devices),
-                **self._requests.address(),
-            },
-        )
+        self._starter.prepare(self._initial if self._per_device else ())
+        about = {"pid": os.getpid(), "command": self._command, "devices": list(self._devices)}
+        self._folder.write("run.json", about | self._requests.address())
         if len(self._coordinator.slots) > 1:
             self._new_store()
         self._do(self._coordinator.start(time.monotonic()))
@@ -180,16 +178,14 @@ class Supervisor:
     def _watch(self) -> None:
         """Serve events until all workers have ended, or the run has failed or is stopped."""
         renewed = 0.0
-        while self._workers and self._outcome is None:
+        while (self._workers or self._starter.awaited) and self._outcome is None:
             self._on_turn()
             if self._must_end():
                 break
             now = time.monotonic()
             deadline = self._coordinator.next_deadline()
             waits = [renewed + _RENEW - now, 1.0 if deadline is None else deadline - now]
-            if self._output.holding:
-                waits.append(0.1)
-            waits.append(self._stopping.until - now)
+            waits += [self._stopping.until - now, 0.1 if self._output.holding else math.inf]
             self._loop.serve(max(0.0, min(waits)))
             for member in self._pulse.silent(now):  # by the time before their answers were read
                 self._do(self._coordinator.unresponsive(member, time.monotonic()))
@@ -205,6 +201,7 @@ class Supervisor:
             for member in self._output.outlived():
                 rank = self._rank(self._workers[member]) if member in self._workers else None
                 self._output.release(member, shown=rank == 0)
+            self._starter.tick(now)
             self._do(self._coordinator.tick(now))
 
     # -- what the coordinator wants
@@ -250,32 +247,29 @@ class Supervisor:
         if not self._stores and (len(slots) > 1 or self._coordinator.generation > 0):
             self._new_store()
         self._environ.setdefault("STAVES_ATTEMPT", "1")
-        worker = Worker(
-            start.member,
-            device,
-            self._command,
-            rank=rank,
-            environ=self._environ | self._variables(start.member, device, rank, len(slots)),
-            workdir=self._workdir,
-        )
-        self._workers[start.member] = worker
+        variables = self._variables(start.member, device, rank, len(slots))
+        self._starter.start(start.member, device, rank=rank, environ=self._environ | variables)
+
+    def _started(self, worker: Worker) -> None:
+        self._workers[worker.member] = worker
         self._on_worker(worker.process.pid)
         self._loop.watch(worker.channel.fileno(), partial(self._messages, worker))
         for is_stderr, pipe in worker.pipes:
             self._loop.watch(pipe, partial(self._take_output, worker, pipe, is_stderr))
         self._loop.watch(worker.process.descriptor, partial(self._ended, worker))
+        if worker.member in self._early_ends:
+            self._end_worker(self._early_ends.pop(worker.member))
 
     def _variables(self, member: int, device: Device, rank: int, world: int) -> dict[str, str]:
         if not self._per_device:
             return of_all_devices(self._initial, self._local_ranks)
-        place = self._local_ranks[device.name]
-        return of_one_device(
-            device, local_rank=place, rank=rank, world_size=max(1, world), member=member
-        )
+        place, world = self._local_ranks[device.name], max(1, world)
+        return of_one_device(device, local_rank=place, rank=rank, world_size=world, member=member)
 
     def _end_worker(self, end: End) -> None:
         worker = self._workers.get(end.member)
         if worker is None:
+            self._early_ends[end.member] = end
             return
         worker.told_to_end = True
         if not end.politely:
@@ -477,6 +471,7 @@ class Supervisor:
         """End everything that was started: at a boundary, politely, then firmly."""
         self._ending = True
         self._stopping.begin_to_end()
+        self._starter.close()
         if self._outcome is not None and self._outcome.told == "saved":
             self._hear_out(self._stopping.leave_patience)
         for worker in self._workers.values():

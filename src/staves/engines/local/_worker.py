@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import os
 import socket
-import subprocess
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
-from staves.engines.local._process import ChildProcess
+from staves.engines.local._process import Process
 from staves.hardware import Device
 
 
@@ -20,41 +18,29 @@ class Worker:
     Args:
         member: its number in the job.
         device: what it computes on, or the first of what it computes on.
-        command: its command line.
+        process: with pipes for what it prints.
+        channel: our end of its line.
         rank: in the generation it is expected to join first.
-        environ: its environment, to which the name of its line is added.
-        workdir: where it runs; here where None.
     """
 
     def __init__(
         self,
         member: int,
         device: Device,
-        command: Sequence[str],
+        process: Process,
+        channel: socket.socket,
         *,
         rank: int,
-        environ: Mapping[str, str],
-        workdir: Path | None = None,
     ) -> None:
         self.member, self.device, self.first_rank = member, device, rank
         self.report: dict[str, Any] | None = None
         self.refusal: dict[str, Any] | None = None
         self.said_hello = self.left = self.told_to_end = False
         self.line_ended = False
-        ours, theirs = socket.socketpair()
-        self.channel = ours
+        self.process, self.channel = process, channel
         self.channel.setblocking(False)
         self._partial = b""
         self._unsent = b""
-        self.process = ChildProcess(
-            command,
-            environ={**environ, "STAVES_CHANNEL": str(theirs.fileno())},
-            workdir=workdir,
-            descriptors=[theirs.fileno()],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-        theirs.close()
         self.pipes: list[tuple[bool, int]] = []
         """Whether it is standard error, and the descriptor."""
         for pipe in (self.process.stdout, self.process.stderr):
