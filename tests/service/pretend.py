@@ -54,7 +54,7 @@ class PretendEngine(Engine):
         self.attempts: dict[tuple[str, int], Attempt] = {}
         self.kept: dict[str, float] = {}  # samples in the checkpoint of a job
         self.launches: list[tuple[str, int]] = []
-        self.broken = False
+        self.broken: set[str] = set()  # devices on which no worker lives long
 
     def cluster(self) -> Cluster:
         return self._cluster
@@ -135,6 +135,9 @@ class PretendEngine(Engine):
             request=one.request,
             wanted=tuple(d.name for d in one.wanted),
             devices=names,
+            unusable=tuple(d.name for d in one.wanted if d.name in self.broken)
+            if one.switch_at is None
+            else (),
             generation=one.generation,
             progress=progress,
             knowledge=knowledge,
@@ -170,7 +173,8 @@ class PretendEngine(Engine):
                 continue
             one.done += step * one.rate()
             if one.switch_at is not None and one.looked >= one.switch_at:
-                one.devices, one.switch_at = one.wanted, None
+                usable = tuple(d for d in one.wanted if d.name not in self.broken)
+                one.devices, one.switch_at = usable, None
                 one.generation, one.since = one.generation + 1, one.looked
             if one.elastic and len(one.devices) > 1 and one.looked - one.since >= self.FIT:
                 one.fitted |= {d.type.name for d in one.devices}

@@ -205,6 +205,16 @@ def test_a_type_that_vanishes(heet: World) -> None:
     heet.run(lambda: heet.state(job) == "finished")
 
 
+def test_a_device_that_a_job_cannot_use_is_shunned(heet: World) -> None:
+    heet.engine.broken = {"b/slow-0"}
+    job = heet.submit("job", samples=400.0)
+    heet.run(lambda: len(heet.devices(job)) == 3 and heet.state(job) == "running")
+    assert "b/slow-0" not in heet.devices(job)
+    heet.run(heet.over)
+    grants = [line for line in heet.store.story(job) if line.event == "grant"]
+    assert len(grants) < 8  # it is not offered again and again
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_controllers_that_die_lose_nothing(seed: int, tmp_path: Path) -> None:
     """At random turns another controller takes over; every job runs to its end, once."""

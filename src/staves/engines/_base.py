@@ -82,6 +82,8 @@ class Status:
         request: the number of the newest resize that it has taken.
         wanted: the devices it was last told to have.
         devices: those of the generation in force, in the order of ranks.
+        unusable: those of `wanted` that it has given up for now: workers failed there again and
+            again, or are unlike the others.
         generation: the number of that generation.
         progress: of training, as its rank 0 last told it: step, epoch, samples, total_samples,
             batch, loss, local_batches, step_seconds, predicted_step_seconds, even_step_seconds,
@@ -97,6 +99,7 @@ class Status:
     request: int = 0
     wanted: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
+    unusable: tuple[str, ...] = ()
     generation: int = 0
     progress: Mapping[str, Any] = field(default_factory=dict)
     knowledge: Mapping[str, Any] | None = None

@@ -67,6 +67,10 @@ class Coordinator(Decisions):
         """The wanted slots."""
         return self._roster.wanted
 
+    def unusable(self, now: float) -> tuple[str, ...]:
+        """Return the wanted slots without a worker that get none: refused, or quarantined."""
+        return self._roster.unusable(now)
+
     @property
     def over(self) -> bool:
         """Whether nobody trains any more: all have finished, or the job has failed."""

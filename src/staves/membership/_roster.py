@@ -97,6 +97,10 @@ class Roster:
                 found.append(slot)
         return found
 
+    def unusable(self, now: float) -> tuple[str, ...]:
+        """Return the wanted slots that have no worker and will get none for now."""
+        return tuple(s for s in self.wanted if s not in self._at and not self.startable(s, now))
+
     def fill(self, now: float) -> list[Start]:
         """Start a worker on each wanted slot that is free and may be used."""
         starts = []

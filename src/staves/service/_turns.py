@@ -46,6 +46,7 @@ OPEN: frozenset[State] = ACTIVE | {"queued", "paused"}
 _GATHER = 0.3  # seconds that a decision waits for more to happen
 _STORE_EVERY = 2.0  # seconds between two times that progress alone is stored
 _LEFT_ALONE = 60.0  # seconds, at most, in which a change may take effect and be measured
+_SHUNNED_FOR = 600.0  # seconds that a device gets nothing after a job could not use it
 _ALONE = 30  # steps on one device after which its time there counts as measured
 
 
@@ -95,6 +96,7 @@ class Turns:
         self._home, self._workdir_of, self._clock = home, workdir_of, clock
         self._seen: dict[str, _Seen] = {}
         self._targets: dict[str, tuple[str, ...]] = {}
+        self._shunned: dict[str, float] = {}  # devices, and until when
         self._wanted_since: float | None = clock()
         self._last = clock()
         self._closing = False
@@ -165,6 +167,20 @@ class Turns:
         self._observe(job, seen, status, now)
         for order in orders(record, status):
             self._carry_out(job, record, order, now)
+        if set(status.unusable) & set(record.devices) and status.request >= record.request:
+            self._give_back(record, status, now)
+
+    def _give_back(self, record: Record, status: Status, now: float) -> None:
+        """Take devices away on which the job cannot work, and keep them out of use for a while."""
+        bad = set(status.unusable)
+        left = tuple(name for name in record.devices if name not in bad)
+        if not left:  # the attempt itself ends then, and says why
+            return
+        logger.warning("%s: cannot use %s", record.title, ", ".join(sorted(bad)))
+        self._shunned |= dict.fromkeys(bad, now + _SHUNNED_FOR)
+        self.store.apply(record.id, Grant(left), now=now)
+        self._targets[record.id] = left
+        self.reconsider()
 
     def _observe(self, job: Job, seen: _Seen, status: Status, now: float) -> None:
         """Keep what the engine tells: at once what is new in kind, progress now and then."""
@@ -232,6 +248,8 @@ class Turns:
             if job.record.state not in ("paused", "saving")
         ]
         ending = [job for job in jobs if job.record.state == "saving"]
+        self._shunned = {name: until for name, until in self._shunned.items() if until > now}
+        busy = {name for job in ending for name in self._uses(job.record)} | set(self._shunned)
         begun = time.perf_counter()
         outcome = decide(
             self.policy,
@@ -239,7 +257,7 @@ class Turns:
             self.engine.cluster(),
             now=now,
             drained=self.store.drained(),
-            busy={name for job in ending for name in self._uses(job.record)},
+            busy=busy,
             start_pause=self.pauses.start,
             resize_pause=self.pauses.resize,
         )

@@ -77,6 +77,7 @@ class Detached:
         stop = self._news("stop.json")
         if stop is not None:
             self.supervisor.stop(save=stop["save"], grace=stop["grace"])
+        self.status.unusable(self.supervisor.unusable)
         self.status.flush()
 
     def _news(self, name: str) -> dict[str, Any] | None:

@@ -114,6 +114,7 @@ class LocalEngine(Engine):
             request=said.get("request", 0),
             wanted=tuple(said.get("wanted", ())),
             devices=tuple(said.get("devices", ())),
+            unusable=tuple(said.get("unusable", ())),
             generation=said.get("generation", 0),
             progress=said.get("progress", {}),
             knowledge=said.get("knowledge"),

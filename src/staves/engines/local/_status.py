@@ -42,6 +42,7 @@ class StatusFile:
             "wanted": list(devices),
             "devices": list(devices),
             "generation": 0,
+            "unusable": [],
             "progress": {},
             "knowledge": None,
             "spans": self._spans,
@@ -65,6 +66,12 @@ class StatusFile:
             self._progress(message)
         elif kind == "knowledge":
             self._document["knowledge"] = message["knowledge"]
+            self._changed = True
+
+    def unusable(self, devices: Sequence[str]) -> None:
+        """Some of the devices that it was told to have cannot be used now."""
+        if self._document["unusable"] != list(devices):
+            self._document["unusable"] = list(devices)
             self._changed = True
 
     def flush(self) -> None:

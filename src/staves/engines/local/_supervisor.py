@@ -163,6 +163,11 @@ class Supervisor:
         if self._elastic:
             self._want()
 
+    @property
+    def unusable(self) -> tuple[str, ...]:
+        """Devices that it was told to have, and cannot use: workers there failed, or are unlike."""
+        return self._coordinator.unusable(time.monotonic())
+
     # -- the loop
 
     def _start(self) -> None:
