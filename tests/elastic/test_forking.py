@@ -7,8 +7,6 @@ import signal
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.elastic.driver import Job, job, largest_error, result
 from tests.training.launch import ended
 
@@ -33,22 +31,18 @@ def nursery(running: Job) -> int:
     return found
 
 
-@pytest.mark.parametrize("fork", ["1", "0"])
-def test_growing_and_losing_one(fork: str, tmp_path: Path, undisturbed: dict[str, Any]) -> None:
-    """Both ways the result is one process's: 2, 4, one killed and replaced, 3."""
-    with job(tmp_path, 4, emulated=True, environ={"STAVES_FORK": fork}) as running:
+def test_growing_and_losing_one(tmp_path: Path, undisturbed: dict[str, Any]) -> None:
+    """The result is one process's: 4, 2, 4, and one killed and replaced."""
+    with job(tmp_path, 4, emulated=True) as running:
         running.until_world(4)
         running.scale(2)
         running.until_world(2)
-        running.until_step(20)
         running.scale(4)
         running.until_world(4)
         victim = running.members()[1]
         running.kill(victim)
         running.until_world(4, without=victim)
-        running.scale(3)
-        running.until_world(3)
-        assert forked(running) == [fork == "1"] * 3
+        assert forked(running) == [True] * 4
         figures = running.finish()
         running.prove()
     assert "nursery" not in figures["stderr"]

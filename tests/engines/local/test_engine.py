@@ -10,8 +10,20 @@ from staves.hardware import parse_cluster
 from staves.testing import EngineConformance
 
 CLUSTER = "nodes: [{name: box, devices: {local-cpu: 4}}]"
+EMULATED = """
+types:
+  emu: {emulate: {forward: {fixed: 1ms, per_sample: 0ms}, backward: {fixed: 1ms, per_sample: 0ms}}}
+nodes: [{name: box, devices: {emu: 4}}]
+"""
 
 
 class TestLocalEngine(EngineConformance):
     def make(self, home: Path) -> Engine:
         return LocalEngine(home, parse_cluster(CLUSTER))
+
+
+class TestForkedWorkers(EngineConformance):
+    """The same on emulated devices, where workers that train with staves are forked."""
+
+    def make(self, home: Path) -> Engine:
+        return LocalEngine(home, parse_cluster(EMULATED))

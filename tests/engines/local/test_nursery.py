@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import re
@@ -15,7 +16,7 @@ import pytest
 
 from staves.engines.local import _nursery
 from tests.engines.local.starting import Start, devices, start
-from tests.training.launch import ended
+from tests.training.launch import ended, environment
 
 ENDINGS = {
     "well": "print('out'); print('err', file=sys.stderr)",
@@ -233,7 +234,7 @@ def test_one_that_cannot_serve_costs_only_a_warning(
     (tmp_path / "shadows" / f"{module}.py").write_text(text)
     script = tmp_path / "script.py"
     script.write_text("print('needs no torch')")
-    path = os.pathsep.join([str(tmp_path / "shadows"), Start([], tmp_path).environ["PYTHONPATH"]])
+    path = os.pathsep.join([str(tmp_path / "shadows"), environment(tmp_path)["PYTHONPATH"]])
     with start(script, PYTHONPATH=path) as running:
         for member in range(2):
             running.worker(member)
@@ -264,6 +265,7 @@ def open_files() -> list[str]:
 def test_closing_while_workers_are_awaited_leaves_nothing(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(SLEEPS)
+    gc.collect()  # what earlier tests have left
     before = open_files()
     with start(script) as running:
         for member in range(4):

@@ -39,6 +39,7 @@ def line(text: str) -> list[str]:
         [str(PYTHON), "train.py", "$HOME", "a b", ";"],
         line(f"{PYTHON.name} train.py --rate 0.1 'two words' x=y"),
         line(f"{PYTHON} ./train.py"),
+        line(f"exec {PYTHON} train.py"),
         line("link/" + PYTHON.name + " train.py"),
     ],
 )
@@ -67,7 +68,8 @@ def test_a_plain_script_is_one(command: list[str], folder: Path) -> None:
         line(f"{PYTHON} train.py ~"),
         line(f"{PYTHON} train.py 'open"),
         line(f"RATE=1 {PYTHON} train.py"),
-        line(f"exec {PYTHON} train.py"),
+        line(f"exec -a name {PYTHON} train.py"),
+        line(f"exec exec {PYTHON} train.py"),
         line("sh train.py"),
         line("own/python train.py"),  # the same program, in another environment of modules
         line("absent/python train.py"),

@@ -40,9 +40,10 @@ def _plain_words(line: str) -> list[str]:
     if _NOT_PLAIN.search(line):
         return []
     try:
-        return shlex.split(line)
+        words = shlex.split(line)
     except ValueError:  # an open quote: the shell's to refuse
         return []
+    return words[1:] if words[:1] == ["exec"] else words
 
 
 def _is_this_python(word: str, environ: Mapping[str, str], workdir: Path) -> bool:
