@@ -85,6 +85,10 @@ class Client:
         """Return one job, by id or name, with its spans and its story."""
         return self._get(f"/jobs/{_part(job)}")
 
+    def check(self, document: Document) -> None:
+        """Raise what `submit` would raise for this job; nothing is queued."""
+        self._json("POST", "/jobs/check", json={"document": document})
+
     def submit(self, document: Document, snapshot: str) -> Document:
         """Queue a job, once, however often this has to be sent; the snapshot is there already."""
         return self._json(

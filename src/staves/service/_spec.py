@@ -14,6 +14,7 @@ from staves.documents import field_path, suggestion
 from staves.errors import InputError, quoted
 
 LONGEST_NAME = 64  # characters
+LONGEST_STRING = 128 * 1024 - 1  # bytes of one argument, or one variable, of a program on Linux
 
 HIDDEN = "(hidden)"
 """What stands in a public document in the place of a value that was copied from the submitter."""
@@ -148,6 +149,31 @@ class JobSpec:
         named += [(f"data[{place}]", path) for place, path in enumerate(self.data)]
         return named + [(f"outputs[{place}]", path) for place, path in enumerate(self.outputs)]
 
+    def check_startable(self, devices: Mapping[str, int], source: str) -> None:
+        """Refuse what could never be started on a cluster, whatever its state.
+
+        Args:
+            devices: how many the cluster has, by type.
+            source: names the job file.
+
+        Raises:
+            InputError: it has none of a type, or fewer devices than the job's minimum; or a text is
+                longer than the system hands on to a program.
+        """
+        _check_length(f"{source}: run", self.run, "put it in a script, and run that")
+        for where, variables in (("env", self.env), ("pass_env", self.passed_env)):
+            for name, value in variables.items():
+                _check_length(f"{source}: {where}.{name}", f"{name}={value}", "put it in a file")
+        self.check_types(devices, source)
+        usable = [n for name, n in devices.items() if self.types is None or name in self.types]
+        most = sum(usable) if self.mix else max(usable, default=0)
+        if self.minimum > most:
+            what = "that it may use" if self.mix else "of one type that it may use"
+            raise InputError(
+                f"{source}: devices.min: {self.minimum} are wanted, the cluster has {most} {what}",
+                hint="`staves nodes` lists them",
+            )
+
     def check_types(self, known: Collection[str], source: str) -> None:
         """Refuse device types that are not among `known`; `source` names the job file.
 
@@ -212,6 +238,15 @@ def _check_variables(where: str, variables: Mapping[str, str]) -> None:
                 f"{where}: {quoted(name)} is no environment variable",
                 hint="a name has no '=', and neither it nor the value a zero byte",
             )
+
+
+def _check_length(where: str, text: str, hint: str) -> None:
+    size = len(text.encode(errors="surrogateescape"))
+    if size > LONGEST_STRING:
+        raise InputError(
+            f"{where}: has {size} bytes, and no program can be given more than {LONGEST_STRING}",
+            hint=hint,
+        )
 
 
 def _at_least(where: str, value: int, least: int) -> None:
