@@ -36,11 +36,15 @@ def service_packages() -> Iterator[None]:
         ) from None
 
 
-def client(*, patience: float = 8.0) -> Client:
-    """Return a client of the service that the environment names, or that of STAVES_HOME."""
+def client(*, patience: float = 8.0, timeout: float = 30.0) -> Client:
+    """Return a client of the service that the environment names, or that of STAVES_HOME.
+
+    Args:
+        patience, timeout: seconds, as `Client` has them.
+    """
     with service_packages():  # what is heavy loads only for who needs it
         from staves.service import Client
-    return Client(staves_home(), patience=patience, waiting=_say_waiting)
+    return Client(staves_home(), patience=patience, timeout=timeout, waiting=_say_waiting)
 
 
 def _say_waiting(what: str) -> None:
@@ -59,7 +63,7 @@ def complete_nodes(incomplete: str) -> list[str]:
 
 def _complete(incomplete: str, names: Any) -> list[str]:
     try:
-        with client(patience=0.0) as service:
+        with client(patience=0.0, timeout=1.0) as service:
             found: Iterable[str] = list(names(service))
     except StavesError:
         return []
