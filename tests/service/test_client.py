@@ -219,7 +219,7 @@ def test_another_program_at_the_port_is_noticed(up: ServiceFolder) -> None:
     assert caught.value.hint == "is it a Staves service?"
 
 
-@pytest.mark.parametrize("name", ["../queue", "a/b", "a?b#c", "ü %"])
+@pytest.mark.parametrize("name", ["a?b#c", "ü %"])
 def test_a_name_is_one_part_of_the_path(up: ServiceFolder, name: str) -> None:
     def answer(request: httpx.Request) -> httpx.Response:
         assert request.url.raw_path.count(b"/") == 4
@@ -229,8 +229,8 @@ def test_a_name_is_one_part_of_the_path(up: ServiceFolder, name: str) -> None:
     assert client(up.home, answer).job(name)["path"].endswith(name)
 
 
-@pytest.mark.parametrize("name", ["", ".", ".."])
-def test_dots_are_no_names(up: ServiceFolder, name: str) -> None:
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../queue"])
+def test_dots_and_slashes_are_no_names(up: ServiceFolder, name: str) -> None:
     with pytest.raises(UnknownName, match="is no name"):
         client(up.home, never).job(name)
 

@@ -192,6 +192,8 @@ def test_device_types_are_checked_where_the_cluster_is_known(tmp_path: Path) -> 
         ({"types": ("v100",)}, "devices.types[0]: unknown device type 'v100'"),
         ({"run": "x" * 131_072}, "run: has 131072 bytes"),
         ({"env": {"A": "x" * 131_070}}, "env.A: has 131072 bytes"),
+        ({"run": "\ud800"}, "run: '\\ud800' is no Unicode text"),
+        ({"workdir": Path("/a\0b")}, "workdir: '/a\\x00b' is no Unicode text"),
         ({"passed_env": {"A": "é" * 65_535}}, "pass_env.A: has 131072 bytes"),
     ],
 )
@@ -269,3 +271,12 @@ def test_a_document_from_the_wire_is_checked(change: dict[str, object], expected
     assert str(caught.value).startswith(expected)
     with pytest.raises(InputError, match="the document"):
         JobSpec.from_document([1])
+
+
+def test_names_and_values_that_are_no_unicode_are_refused(tmp_path: Path) -> None:
+    message = refusal(tmp_path, "run: x\npass_env: [X]\n", environ={"X": "\udcff"})
+    assert message.startswith("pass_env.X: ")
+    folder = tmp_path / "w\udcff"
+    folder.mkdir()
+    with pytest.raises(InputError, match="workdir: "):
+        read_job(write(folder, "run: x"))

@@ -253,7 +253,7 @@ def _given(**parameters: Any) -> dict[str, Any]:
 
 def _part(name: str) -> str:
     """Return a name as one part of a path: a name with a slash, or of dots, is none that exists."""
-    if not name or name in (".", ".."):
+    if "/" in name or name in ("", ".", ".."):
         raise UnknownName(f"{name!r} is no name", hint="see: staves ps, staves nodes")
     return quote(name, safe="")
 

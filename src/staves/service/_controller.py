@@ -188,10 +188,14 @@ class Controller(Service):
             )
         total = self._engine.cluster().total
         if not 1 <= devices <= total:
-            raise InputError(f"{devices} devices: the cluster has {total}")
+            raise InputError(
+                f"{devices} devices: the cluster has {total}", hint="`staves nodes` lists them"
+            )
         guaranteed = min(job.spec.guaranteed, devices)
         spec = replace(job.spec, minimum=devices, maximum=devices, guaranteed=guaranteed)
-        self._store.respecify(job.id, spec, f"{devices} devices", now=time.time())
+        self._store.respecify(
+            job.id, spec, f"{devices} device{'s' * (devices > 1)}", now=time.time()
+        )
 
     def _find(self, name: str, owner: str | None) -> Job:
         return self._store.find(name, owner=owner)

@@ -98,6 +98,7 @@ def read_job(
         spec = _spec(file, Path(path).absolute(), os.environ if environ is None else environ)
     except InputError as error:
         raise InputError(f"{path}: {error.message}", hint=error.hint) from None
+    spec.check_texts(str(path))
     if types is not None:
         spec.check_types(types, str(path))
     return spec

@@ -37,7 +37,7 @@ class Scale(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    devices: Annotated[int, Field(ge=1)]
+    devices: Annotated[int, Field(ge=1, strict=True)]
 
 
 @router.get("/jobs")

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from staves.documents import field_path, suggestion
-from staves.errors import InputError, quoted
+from staves.errors import InputError, printable, quoted
 
 LONGEST_NAME = 64  # characters
 LONGEST_STRING = 128 * 1024 - 1  # bytes of one argument, or one variable, of a program on Linux
@@ -158,12 +158,9 @@ class JobSpec:
 
         Raises:
             InputError: it has none of a type, or fewer devices than the job's minimum; or a text is
-                longer than the system hands on to a program.
+                one that the system hands on to no program.
         """
-        _check_length(f"{source}: run", self.run, "put it in a script, and run that")
-        for where, variables in (("env", self.env), ("pass_env", self.passed_env)):
-            for name, value in variables.items():
-                _check_length(f"{source}: {where}.{name}", f"{name}={value}", "put it in a file")
+        self.check_texts(source)
         self.check_types(devices, source)
         usable = [n for name, n in devices.items() if self.types is None or name in self.types]
         most = sum(usable) if self.mix else max(usable, default=0)
@@ -173,6 +170,21 @@ class JobSpec:
                 f"{source}: devices.min: {self.minimum} are wanted, the cluster has {most} {what}",
                 hint="`staves nodes` lists them",
             )
+
+    def check_texts(self, source: str) -> None:
+        """Refuse texts that the system hands on to no program; `source` names the job file.
+
+        Raises:
+            InputError: one is too long, holds a zero byte, or is not Unicode, as a file's name may
+                be.
+        """
+        _check_text(f"{source}: run", self.run, "put it in a script, and run that")
+        for where, variables in (("env", self.env), ("pass_env", self.passed_env)):
+            for name, value in variables.items():
+                place = f"{source}: {where}.{printable(name)}"
+                _check_text(place, f"{name}={value}", "put it in a file")
+        for where, path in self._paths():
+            _check_text(f"{source}: {where}", str(path), "name a shorter path")
 
     def check_types(self, known: Collection[str], source: str) -> None:
         """Refuse device types that are not among `known`; `source` names the job file.
@@ -240,8 +252,15 @@ def _check_variables(where: str, variables: Mapping[str, str]) -> None:
             )
 
 
-def _check_length(where: str, text: str, hint: str) -> None:
-    size = len(text.encode(errors="surrogateescape"))
+def _check_text(where: str, text: str, hint: str) -> None:
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        size = 0
+    if not size or "\0" in text:
+        raise InputError(
+            f"{where}: {quoted(text)} is no Unicode text without zero bytes", hint="rename it"
+        )
     if size > LONGEST_STRING:
         raise InputError(
             f"{where}: has {size} bytes, and no program can be given more than {LONGEST_STRING}",
