@@ -21,6 +21,7 @@ from staves.service._facade import (
     Service,
     UnknownName,
 )
+from staves.service._spec import JobSpec
 
 AFTER = {"pause": "paused", "resume": "queued", "stop": "cancelled", "scale": None}
 
@@ -63,18 +64,22 @@ class FakeService(Service):
     def _made_token(self) -> str:
         return self._made.read_text()
 
+    def check(self, document: Document) -> None:
+        if "run" not in document:
+            raise InputError("run: is missing", hint="a shell command line")
+
     def submit(self, document: Document, snapshot: str, *, owner: str, key: str | None) -> Document:
         with self.lock:
             if key is not None and (owner, key) in self.keys:
                 return self.keys[owner, key]
-            if "run" not in document:
-                raise InputError("run: is missing", hint="a shell command line")
+            self.check(document)
             job = {
                 "id": str(len(self.submitted) + 1),
                 "name": document.get("name", "job"),
                 "state": "queued",
                 "owner": owner,
                 "attempt": 1,
+                "elastic": None,
                 "devices": [],
                 "reason": "",
                 "submitted": time.time(),
@@ -105,7 +110,16 @@ class FakeService(Service):
         story = [
             {"time": 1.0, "event": "submit", "before": "queued", "after": "queued", "text": "came"}
         ]
-        return {**found[0], "spans": [], "story": story}
+        spec = JobSpec(found[0]["name"], "python train.py", Path("/work"), Path("/bin/python3"))
+        whole = {
+            "spec": spec.public_document(),
+            "snapshot": "0" * 64,
+            "knowledge": None,
+            "summary": None,
+            "spans": [],
+            "story": story,
+        }
+        return {**found[0], **whole}
 
     def act(self, job: str, action: Action, arguments: Document, *, user: str) -> Document:
         found = self.submitted[int(job) - 1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -99,6 +100,12 @@ def test_a_wrong_url_is_refused(tmp_path: Path) -> None:
     for url in ("localhost:80", "ftp://x"):
         with pytest.raises(InputError, match="STAVES_URL"):
             client(tmp_path, never, STAVES_URL=url)
+
+
+@pytest.mark.parametrize("token", ["ü", "a\nb", "a\0"])
+def test_what_is_no_token_is_refused(tmp_path: Path, token: str) -> None:
+    with pytest.raises(InputError, match="STAVES_TOKEN: is no token"):
+        client(tmp_path, never, STAVES_TOKEN=token)
 
 
 @pytest.mark.parametrize(
@@ -212,7 +219,7 @@ def test_another_program_at_the_port_is_noticed(up: ServiceFolder) -> None:
     assert caught.value.hint == "is it a Staves service?"
 
 
-@pytest.mark.parametrize("name", ["../queue", "a/b", "a?b#c", "ü %"])
+@pytest.mark.parametrize("name", ["a?b#c", "ü %"])
 def test_a_name_is_one_part_of_the_path(up: ServiceFolder, name: str) -> None:
     def answer(request: httpx.Request) -> httpx.Response:
         assert request.url.raw_path.count(b"/") == 4
@@ -222,8 +229,8 @@ def test_a_name_is_one_part_of_the_path(up: ServiceFolder, name: str) -> None:
     assert client(up.home, answer).job(name)["path"].endswith(name)
 
 
-@pytest.mark.parametrize("name", ["", ".", ".."])
-def test_dots_are_no_names(up: ServiceFolder, name: str) -> None:
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../queue"])
+def test_dots_and_slashes_are_no_names(up: ServiceFolder, name: str) -> None:
     with pytest.raises(UnknownName, match="is no name"):
         client(up.home, never).job(name)
 
@@ -234,3 +241,14 @@ def test_scaling_says_how_many(up: ServiceFolder) -> None:
         return httpx.Response(200, json=json.loads(request.content))
 
     assert client(up.home, answer).act("1", "scale", devices=3) == {"devices": 3}
+
+
+def test_a_controller_that_never_answers_is_not_waited_for_long(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        environ = {"STAVES_URL": url, "STAVES_TOKEN": "t"}
+        with (
+            Client(tmp_path, environ=environ, patience=0.0, timeout=0.1) as client,
+            pytest.raises(StavesError, match="does not answer: timed out"),
+        ):
+            client.health()

@@ -93,6 +93,8 @@ def test_show_and_explain(staves: Run, ask: Ask) -> None:
     shown = said(staves, "show", "1")
     assert "name:        digits" in shown
     assert "submit" in shown.splitlines()[-1]
+    assert "asks for:    1 or more devices, of any type\n" in shown
+    assert not {"{", "[", "None"} & set(shown.split()), "values are not shown as Python writes them"
     assert told(staves, "explain", "digits")["text"] == "nothing is free"
     assert said(staves, "explain", "digits") == "digits (job 1): nothing is free\n"
 
@@ -152,7 +154,7 @@ def test_submitting(
     (tmp_path / "work" / "train.py").write_text("print()")
 
     def prepare(file: Path) -> Prepared:
-        return Prepared({"run": "true", "name": file.stem}, "e" * 64, tmp_path / "work")
+        return Prepared(file, {"run": "true", "name": file.stem}, "e" * 64, tmp_path / "work")
 
     monkeypatch.setattr("staves.cli._submit.prepare", prepare)
     jobs = told(staves, "submit", "a.yaml", "b.yaml")["jobs"]
@@ -160,6 +162,20 @@ def test_submitting(
     assert (service.snapshots["e" * 64] / "train.py").read_text() == "print()"
     assert said(staves, "submit", "c.yaml") == "staves: c is job 3\n"
     assert staves("submit")[0] == 2
+
+
+def test_all_jobs_are_checked_before_one_is_queued(
+    staves: Run, service: FakeService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def prepare(file: Path) -> Prepared:
+        document = {} if file.stem == "bad" else {"run": "true"}
+        return Prepared(file, document, "e" * 64, tmp_path)
+
+    monkeypatch.setattr("staves.cli._submit.prepare", prepare)
+    code, out, err = staves("submit", "good.yaml", "bad.yaml", "--json")
+    assert (code, out) == (2, "")
+    assert err == "staves: bad.yaml: run: is missing (a shell command line)\n"
+    assert told(staves, "ps", "--all") == {"jobs": []}
 
 
 def write_log(tmp_path: Path, attempt: int, text: str, rank: int = 0) -> None:
@@ -262,3 +278,32 @@ def test_without_a_service_commands_say_so(staves: Run, monkeypatch: pytest.Monk
     monkeypatch.delenv("STAVES_URL")
     for command in (["ps"], ["show", "1"], ["queue"], ["nodes"], ["drain", "box"]):
         assert staves(*command) == (1, "", "staves: no service is running (start it: staves up)\n")
+
+
+def test_jobs_take_a_line_each_and_show_devices_by_type(
+    staves: Run, service: FakeService, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit_directly(ask, "ada")
+    (job,) = service.submitted
+    job["devices"] = ["node-0/rtx-4090-0", "node-0/rtx-4090-1", "node-1/a100-0"]
+    job["reason"] = "its supervisor was lost, " * 20
+    monkeypatch.setattr("staves.cli._service._WIDE", 80)
+    monkeypatch.setenv("COLUMNS", "80")
+    _, row = said(staves, "ps").splitlines()
+    assert len(row) <= 80
+    assert row.split()[:4] == ["1", "digits", "queued", "1xa100+2xrtx-4090"]
+    assert "node-1/a100-0" in said(staves, "show", "1")
+
+
+def test_explaining_says_why_not(
+    staves: Run, service: FakeService, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit_directly(ask, "ada")
+    option = {"rate": 10.0, "seconds": None, "utility": 1.0, "why": "it is not faster"}
+    options = [{**option, "configuration": f"{n}xt4", "counts": {"t4": n}} for n in (1, 2)]
+    document = {"text": "1 t4.", "chosen": options[0], "alternatives": options[1:]}
+    monkeypatch.setattr(service, "explain", lambda job: document)
+    *_, chosen, other = said(staves, "explain", "1").splitlines()
+    assert chosen.split() == ["chosen", "1xt4", "10", "-", "1", "-"]
+    assert other.split(maxsplit=4)[:1] == ["2xt4"]
+    assert other.rstrip().endswith("it is not faster")

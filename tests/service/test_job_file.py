@@ -5,6 +5,7 @@ import re
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -158,6 +159,11 @@ def test_variables_are_copied_from_the_submitter_and_never_shown(tmp_path: Path)
         ("run: x\nworkdir: ~nobody-of-that-name\n", "workdir: "),
         ('run: x\nworkdir: "a\\0b"\n', "workdir: "),
         ("run: x\ndata: [nowhere]\n", "data[0]: "),
+        ("run: x\ndata: [.]\n", "data[0]: is workdir itself"),
+        ("run: x\noutputs: [a, ../there]\nworkdir: ../there\n", "outputs[1]: is workdir itself"),
+        ("run: x\noutputs: [train.yaml]\n", "outputs[0]: "),
+        ("run: x\ncheckpoint: {dir: .}\n", "checkpoint.dir: is workdir itself"),
+        ("run: x\ncheckpoint: {dir: train.yaml/in}\n", "checkpoint.dir: "),
         ("run: x\npython: nowhere\n", "python: "),
         ("run: x\nlaunch: twice\n", "launch: must be 'ranks' or 'once'"),
         ("run: x\nretries: 101\n", "retries: must be at most 100"),
@@ -165,7 +171,9 @@ def test_variables_are_copied_from_the_submitter_and_never_shown(tmp_path: Path)
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(tmp_path: Path, text: str, expected: str) -> None:
-    assert refusal(tmp_path, text, environ={"SET": "x"}).startswith(expected)
+    there = tmp_path / "there"
+    there.mkdir()
+    assert refusal(there, text, environ={"SET": "x"}).startswith(expected)
 
 
 def test_device_types_are_checked_where_the_cluster_is_known(tmp_path: Path) -> None:
@@ -173,6 +181,31 @@ def test_device_types_are_checked_where_the_cluster_is_known(tmp_path: Path) -> 
     said = refusal(tmp_path, text, types=("a100", "t4"))
     assert said == "devices.types[1]: unknown device type 'tt4' (did you mean 't4'?)"
     assert read_job(write(tmp_path, text)).types == ("a100", "tt4")
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"minimum": 4}, "devices.min: 4 are wanted, the cluster has 3 that it may use"),
+        ({"minimum": 2, "types": ("t4",)}, "devices.min: 2 are wanted, the cluster has 1"),
+        ({"minimum": 3, "mix": False}, "devices.min: 3 are wanted, the cluster has 2 of one type"),
+        ({"types": ("v100",)}, "devices.types[0]: unknown device type 'v100'"),
+        ({"run": "x" * 131_072}, "run: has 131072 bytes"),
+        ({"env": {"A": "x" * 131_070}}, "env.A: has 131072 bytes"),
+        ({"run": "\ud800"}, "run: '\\ud800' is no Unicode text"),
+        ({"workdir": Path("/a\0b")}, "workdir: '/a\\x00b' is no Unicode text"),
+        ({"passed_env": {"A": "é" * 65_535}}, "pass_env.A: has 131072 bytes"),
+    ],
+)
+def test_what_could_never_be_started_is_refused(change: dict[str, Any], expected: str) -> None:
+    spec = JobSpec("train", "true", Path("/work"), Path(sys.executable), minimum=1)
+    devices = {"a100": 2, "t4": 1}
+    spec.check_startable(devices, "job.yaml")
+    replace(spec, minimum=2, mix=False, run="x" * 131_071).check_startable(devices, "job.yaml")
+    with pytest.raises(InputError) as caught:
+        replace(spec, **change).check_startable(devices, "job.yaml")
+    assert caught.value.message.startswith(f"job.yaml: {expected}")
+    assert caught.value.hint
 
 
 def test_the_schema_is_published_and_knows_every_key() -> None:
@@ -238,3 +271,12 @@ def test_a_document_from_the_wire_is_checked(change: dict[str, object], expected
     assert str(caught.value).startswith(expected)
     with pytest.raises(InputError, match="the document"):
         JobSpec.from_document([1])
+
+
+def test_names_and_values_that_are_no_unicode_are_refused(tmp_path: Path) -> None:
+    message = refusal(tmp_path, "run: x\npass_env: [X]\n", environ={"X": "\udcff"})
+    assert message.startswith("pass_env.X: ")
+    folder = tmp_path / "w\udcff"
+    folder.mkdir()
+    with pytest.raises(InputError, match="workdir: "):
+        read_job(write(folder, "run: x"))

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from staves.engines._base import Launch
 from staves.hardware import Cluster, DeviceType, Node
 from staves.scheduling import policy
 from staves.service._rows import Job
@@ -254,3 +255,21 @@ def test_a_grant_that_the_engine_never_heard_of_is_told_again(heet: World) -> No
     heet.run(heet.over)
     assert heet.engine.launches[0] == (job, 1)
     assert heet.state(job) == "finished"
+
+
+def test_a_job_that_cannot_be_started_for_a_reason_of_its_own_keeps_no_other_waiting(
+    heet: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launch = heet.engine.launch
+    bad = heet.submit("bad", retries=1)
+
+    def launched(asked: Launch) -> None:
+        if asked.job == bad:
+            raise ValueError("embedded null byte")
+        launch(asked)
+
+    monkeypatch.setattr(heet.engine, "launch", launched)
+    good = heet.submit("good", samples=50.0)
+    heet.run(heet.over)
+    assert (heet.state(bad), heet.state(good)) == ("failed", "finished")
+    assert "ValueError: embedded null byte" in heet.store.job(bad).record.reason

@@ -22,7 +22,9 @@ def explain(job: Job, as_json: AsJson = False) -> None:
     options = [("chosen", document["chosen"])] if document["chosen"] else []
     options += [("", option) for option in document["alternatives"]]
     if options:
-        print_table(("", "devices", "samples/s", "to its end", "utility"), map(_row, options))
+        print_table(
+            ("", "devices", "samples/s", "to its end", "utility", "why not"), map(_row, options)
+        )
 
 
 def _row(option: tuple[str, dict[str, Any]]) -> tuple[object, ...]:
@@ -30,8 +32,9 @@ def _row(option: tuple[str, dict[str, Any]]) -> tuple[object, ...]:
     seconds = what.get("seconds")  # None: no end is known
     return (
         mark or " ",
-        what["counts"],
+        what["configuration"],
         what.get("rate"),
         None if seconds is None else lasting(seconds),
         what.get("utility"),
+        None if mark else what.get("why"),
     )

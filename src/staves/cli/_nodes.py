@@ -25,7 +25,15 @@ def nodes(as_json: AsJson = False) -> None:
         )
         taken = [device["job"] for device in node["devices"] if device["job"] is not None]
         free = len(node["devices"]) - len(taken)
-        rows.append((node["name"], node["state"], dict(kinds), free, sorted(set(taken))))
+        rows.append(
+            (
+                node["name"],
+                node["state"],
+                dict(kinds),
+                free,
+                sorted(set(taken), key=lambda job: (len(job), job)),
+            )
+        )
     print_table(("node", "state", "devices", "free", "jobs"), rows)
 
 

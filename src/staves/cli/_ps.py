@@ -9,7 +9,7 @@ import typer
 from rich.live import Live
 
 from staves.cli._output import output, print_json
-from staves.cli._service import AsJson, ago, client, print_table, table
+from staves.cli._service import AsJson, ago, client, configuration, print_table, table
 from staves.errors import InputError
 
 _COLUMNS = ("id", "name", "state", "devices", "epoch", "step", "loss", "submitted", "reason")
@@ -29,13 +29,14 @@ def ps(
             with Live(console=output(), auto_refresh=False, screen=output().is_terminal) as live:
                 while True:
                     jobs = service.jobs(everything=everything)
-                    live.update(table(_COLUMNS, map(_row, jobs)), refresh=True)
+                    shown = table(_COLUMNS, map(_row, jobs), one_line=True)
+                    live.update(shown, refresh=True)
                     time.sleep(_EVERY)
         jobs = service.jobs(everything=everything)
     if as_json:
         print_json({"jobs": jobs})
     elif jobs:
-        print_table(_COLUMNS, map(_row, jobs))
+        print_table(_COLUMNS, map(_row, jobs), one_line=True)
     else:
         typer.echo("staves: no jobs" if everything else "staves: no jobs (those ended: --all)")
 
@@ -46,7 +47,7 @@ def _row(job: dict[str, Any]) -> tuple[object, ...]:
         job["id"],
         job["name"],
         job["state"],
-        job["devices"],
+        configuration(job["devices"]) if job["devices"] else None,
         progress.get("epoch"),
         progress.get("step"),
         progress.get("loss"),

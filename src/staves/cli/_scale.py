@@ -23,7 +23,9 @@ def scale(
             autocompletion=complete_jobs,
         ),
     ],
-    devices: Annotated[int, typer.Argument(help="How many devices it shall have.", metavar="N")],
+    devices: Annotated[
+        int, typer.Argument(help="How many devices it shall have.", metavar="N", min=1)
+    ],
     as_json: AsJson = False,
 ) -> None:
     """Grow or shrink a running job in place; it goes on training meanwhile."""

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from staves.cli._output import messages, output
 from staves.engines.local import staves_home
 from staves.errors import StavesError, printable
+from staves.hardware import Configuration
 
 if TYPE_CHECKING:
     from staves.service import Client
@@ -33,11 +36,15 @@ def service_packages() -> Iterator[None]:
         ) from None
 
 
-def client(*, patience: float = 8.0) -> Client:
-    """Return a client of the service that the environment names, or that of STAVES_HOME."""
+def client(*, patience: float = 8.0, timeout: float = 30.0) -> Client:
+    """Return a client of the service that the environment names, or that of STAVES_HOME.
+
+    Args:
+        patience, timeout: seconds, as `Client` has them.
+    """
     with service_packages():  # what is heavy loads only for who needs it
         from staves.service import Client
-    return Client(staves_home(), patience=patience, waiting=_say_waiting)
+    return Client(staves_home(), patience=patience, timeout=timeout, waiting=_say_waiting)
 
 
 def _say_waiting(what: str) -> None:
@@ -56,7 +63,7 @@ def complete_nodes(incomplete: str) -> list[str]:
 
 def _complete(incomplete: str, names: Any) -> list[str]:
     try:
-        with client(patience=0.0) as service:
+        with client(patience=0.0, timeout=1.0) as service:
             found: Iterable[str] = list(names(service))
     except StavesError:
         return []
@@ -73,21 +80,30 @@ Node = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
-    """Return a plain table: what a script cuts apart as easily as people read it."""
+def table(
+    columns: Sequence[str], rows: Iterable[Sequence[object]], *, one_line: bool = False
+) -> Table:
+    """Return a plain table: what a script cuts apart as easily as people read it.
+
+    Where it is too wide, the last column gives way: in several lines, or cut with `one_line`.
+    """
     shown = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        shown.add_column(column)
+    for number, column in enumerate(columns, 1):
+        shown.add_column(column, no_wrap=number < len(columns))
     for row in rows:
-        shown.add_row(*(cell(value) for value in row))
+        *first, last = (cell(value) for value in row)
+        cut = Text(last, no_wrap=True, overflow="ellipsis") if one_line else Text(last)
+        shown.add_row(*first, cut)
     return shown
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print a table on standard output."""
+def print_table(
+    columns: Sequence[str], rows: Iterable[Sequence[object]], *, one_line: bool = False
+) -> None:
+    """Print a table on standard output; see `table`."""
     console = output()
     width = None if console.is_terminal else max(console.width, _WIDE)
-    console.print(table(columns, rows), width=width)
+    console.print(table(columns, rows, one_line=one_line), width=width)
 
 
 def cell(value: object) -> str:
@@ -101,6 +117,18 @@ def cell(value: object) -> str:
     if isinstance(value, (list, tuple)):
         return ",".join(printable(str(item)) for item in value)
     return printable(str(value))
+
+
+def configuration(devices: Iterable[str]) -> str:
+    """Return devices by their types, `2xa100+1xt4`, from names such as `node-0/a100-0`."""
+    return str(Configuration(Counter(d.partition("/")[2].rpartition("-")[0] for d in devices)))
+
+
+def milliseconds(seconds: float | dict[str, float] | None) -> str | None:
+    """Return a short time, or the median of several; None where there is none."""
+    if isinstance(seconds, dict):
+        seconds = seconds.get("p50")
+    return None if seconds is None else f"{seconds * 1e3:.3g} ms"
 
 
 def ago(since: float | None) -> str:

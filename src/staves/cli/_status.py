@@ -28,7 +28,7 @@ def status(as_json: AsJson = False) -> None:
     }
     failure: StavesError | None = None
     try:
-        with client(patience=0.0) as service:
+        with client(patience=0.0, timeout=5.0) as service:
             document["health"] = service.health()
         if not document["health"]["ok"]:
             failure = StavesError("the service is not well", hint="see its health: staves status")

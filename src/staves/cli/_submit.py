@@ -5,13 +5,17 @@ from __future__ import annotations
 import contextlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from staves.cli._output import messages, print_json
 from staves.cli._service import AsJson, client, service_packages
 from staves.engines.local import staves_home
+from staves.errors import InputError
+
+if TYPE_CHECKING:
+    from staves.service import Client
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,11 +23,13 @@ class Prepared:
     """A job that is ready to be submitted.
 
     Args:
+        file: the job file.
         document: what its file says.
         snapshot: the hash of its working directory.
         folder: which holds the content of the snapshot, and nothing else.
     """
 
+    file: Path
     document: dict[str, Any]
     snapshot: str
     folder: Path
@@ -35,12 +41,14 @@ def submit(
 ) -> None:
     """Queue the jobs of job files, with their working directories as they are now.
 
-    All files are read before the first job is queued.
+    All jobs are checked before the first one is queued.
     """
     waiting = messages.status("packing the working directories")
     with waiting if messages.is_terminal else contextlib.nullcontext():
         prepared = [prepare(file) for file in files]
     with client() as service:
+        for job in prepared:
+            _check(service, job)
         for job in prepared:
             service.put_snapshot(job.snapshot, job.folder)
         jobs = []
@@ -50,6 +58,16 @@ def submit(
                 typer.echo(f"staves: {jobs[-1]['name']} is job {jobs[-1]['id']}")
     if as_json:
         print_json({"jobs": jobs})
+
+
+def _check(service: Client, job: Prepared) -> None:
+    """Have the service check the job against its cluster; its errors name the file then."""
+    try:
+        service.check(job.document)
+    except InputError as error:
+        raise InputError(
+            f"{job.file}: {error.message.removeprefix('job: ')}", hint=error.hint
+        ) from None
 
 
 def prepare(file: Path) -> Prepared:
@@ -63,4 +81,4 @@ def prepare(file: Path) -> Prepared:
     home = staves_home()
     spec = service.read_job(file)
     snapshot = service.pack_job(spec, home)
-    return Prepared(spec.to_document(), snapshot.hash, home / "snapshots" / snapshot.hash)
+    return Prepared(file, spec.to_document(), snapshot.hash, home / "snapshots" / snapshot.hash)

@@ -18,7 +18,10 @@ from staves.hardware import read_cluster
 def up(
     cluster: Annotated[
         Path | None,
-        typer.Option(help="Cluster file; without it, this machine's own devices.", metavar="FILE"),
+        typer.Option(
+            help="Cluster file; without it, the last one, or else this machine's own devices.",
+            metavar="FILE",
+        ),
     ] = None,
     engine: Annotated[
         str, typer.Option(help="What runs the jobs.", metavar="local|ray|slurm")
@@ -45,6 +48,8 @@ def up(
         cluster = cluster.absolute()
     settings = Settings(staves_home(), port, cluster, engine, policy)
     folder = ServiceFolder(settings.home)
+    if cluster is None and folder.cluster_file.exists():
+        messages.print("staves: the cluster is that of the last start (--cluster names another)")
 
     def ready(url: str, pid: int) -> None:
         if as_json:

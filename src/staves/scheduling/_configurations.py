@@ -98,3 +98,9 @@ def in_words(counts: Sequence[int], types: Sequence[str]) -> str:
     """Return `2 a100 + 1 t4`, or `nothing`."""
     parts = [f"{n} {name}" for n, name in zip(counts, types, strict=True) if n]
     return " + ".join(parts) or "nothing"
+
+
+def too_few(minimum: int, usable: Sequence[int], types: Sequence[str]) -> str:
+    """Return why a job cannot run on what there is of the types that it may use."""
+    needed = "1 device" if minimum <= 1 else f"{minimum} devices"
+    return f"It needs {needed}, and may use {in_words(usable, types)}"

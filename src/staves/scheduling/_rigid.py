@@ -13,6 +13,7 @@ from staves.scheduling._configurations import (
     keeps_guaranteed,
     permitted,
     single,
+    too_few,
     usable,
 )
 from staves.scheduling._view import Counts, JobView, Option, Reason, View
@@ -75,7 +76,4 @@ def impossible(view: View, job: JobView) -> Reason | None:
     if fastest(job, view.capacity) is not None:
         return None
     most = usable(job, view.capacity)
-    return Reason(
-        f"{max(1, job.minimum)} devices are needed to run it, and the cluster has"
-        f" {in_words(most, view.types)} that it may use."
-    )
+    return Reason(f"{too_few(job.minimum, most, view.types)}: the cluster has no more.")

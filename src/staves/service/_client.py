@@ -38,6 +38,7 @@ class Client:
         home: the folder of everything Staves keeps.
         environ: with STAVES_URL and STAVES_TOKEN, perhaps.
         patience: seconds for which a request is tried again.
+        timeout: seconds in which one try must be answered.
         waiting: told, once a request, what it waits for when that takes long.
     """
 
@@ -47,6 +48,7 @@ class Client:
         *,
         environ: Mapping[str, str] = os.environ,
         patience: float = 8.0,
+        timeout: float = 30.0,
         waiting: Callable[[str], None] = lambda _: None,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
@@ -59,9 +61,14 @@ class Client:
             raise InputError(
                 f"STAVES_URL: {self._url} is no URL", hint="such as http://127.0.0.1:8000"
             )
+        if not (self._token.isascii() and self._token.isprintable()):
+            raise InputError(
+                "STAVES_TOKEN: is no token: it has more than ASCII characters in it",
+                hint="copy it from the file that `staves up --json` names",
+            )
         # A proxy of the environment is not meant for this machine's own loopback.
         self._http = httpx.Client(
-            timeout=httpx.Timeout(30.0, connect=5.0),
+            timeout=httpx.Timeout(timeout, connect=min(timeout, 5.0)),
             trust_env=bool(self._url),
             transport=transport,
         )
@@ -84,6 +91,10 @@ class Client:
     def job(self, job: str) -> Document:
         """Return one job, by id or name, with its spans and its story."""
         return self._get(f"/jobs/{_part(job)}")
+
+    def check(self, document: Document) -> None:
+        """Raise what `submit` would raise for this job; nothing is queued."""
+        self._json("POST", "/jobs/check", json={"document": document})
 
     def submit(self, document: Document, snapshot: str) -> Document:
         """Queue a job, once, however often this has to be sent; the snapshot is there already."""
@@ -242,7 +253,7 @@ def _given(**parameters: Any) -> dict[str, Any]:
 
 def _part(name: str) -> str:
     """Return a name as one part of a path: a name with a slash, or of dots, is none that exists."""
-    if not name or name in (".", ".."):
+    if "/" in name or name in ("", ".", ".."):
         raise UnknownName(f"{name!r} is no name", hint="see: staves ps, staves nodes")
     return quote(name, safe="")
 

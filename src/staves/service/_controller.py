@@ -12,7 +12,7 @@ from typing import Any
 
 from staves.engines._base import Engine
 from staves.errors import InputError, StavesError, quoted
-from staves.hardware import read_cluster, this_machine
+from staves.hardware import read_cluster, this_machine, to_document
 from staves.scheduling import Policy, policy
 from staves.service._documents import job_document, node_documents, whole_document
 from staves.service._facade import (
@@ -26,6 +26,7 @@ from staves.service._facade import (
     Service,
     UnknownName,
 )
+from staves.service._folder import ServiceFolder
 from staves.service._launching import job_folder
 from staves.service._measures import measures
 from staves.service._rows import Job
@@ -135,18 +136,18 @@ class Controller(Service):
 
     # -- jobs
 
+    def check(self, document: Document) -> None:
+        """Refuse a job that could never be started here."""
+        self._checked(document)
+
+    def _checked(self, document: Document) -> JobSpec:
+        spec, cluster = JobSpec.from_document(document), self._engine.cluster()
+        spec.check_startable({**dict.fromkeys(cluster.types, 0), **cluster.configuration}, "job")
+        return spec
+
     def submit(self, document: Document, snapshot: str, *, owner: str, key: str | None) -> Document:
-        """Queue a job; what no state of the cluster could run is refused."""
-        spec = JobSpec.from_document(document)
-        cluster = self._engine.cluster()
-        counts = cluster.configuration
-        spec.check_types(tuple(cluster.types), "job")
-        most = sum(n for name, n in counts.items() if spec.types is None or name in spec.types)
-        if spec.minimum > most:
-            raise InputError(
-                f"devices.min: {spec.minimum} are wanted, the cluster has {most} that it may use",
-                hint="`staves nodes` lists them",
-            )
+        """Queue a job; what could never be started here is refused."""
+        spec = self._checked(document)
         job = self._store.submit(spec, snapshot, owner, now=time.time(), key=key)
         self._turns.reconsider()
         self._wake.set()
@@ -187,10 +188,14 @@ class Controller(Service):
             )
         total = self._engine.cluster().total
         if not 1 <= devices <= total:
-            raise InputError(f"{devices} devices: the cluster has {total}")
+            raise InputError(
+                f"{devices} devices: the cluster has {total}", hint="`staves nodes` lists them"
+            )
         guaranteed = min(job.spec.guaranteed, devices)
         spec = replace(job.spec, minimum=devices, maximum=devices, guaranteed=guaranteed)
-        self._store.respecify(job.id, spec, f"{devices} devices", now=time.time())
+        self._store.respecify(
+            job.id, spec, f"{devices} device{'s' * (devices > 1)}", now=time.time()
+        )
 
     def _find(self, name: str, owner: str | None) -> Job:
         return self._store.find(name, owner=owner)
@@ -300,6 +305,7 @@ def _done(job: Job, action: str) -> bool:
         (action == "pause" and (record.state == "paused" or record.goal == "paused"))
         or (action == "stop" and (record.state == "cancelled" or record.goal == "cancelled"))
         or (action == "resume" and record.state in ("queued", "probing", "running", "rescaling"))
+        or (action == "resume" and record.goal == "queued")  # preempted, it comes back by itself
     )
 
 
@@ -308,7 +314,8 @@ def build_service(home: Path, cluster: Path | None, engine: str, policy_name: st
 
     Args:
         home: the folder of everything Staves keeps.
-        cluster: the cluster file; None for this machine's own devices, or those of the last start.
+        cluster: the cluster file; None for the last one that there was, or else this machine's own
+            devices.
         engine: its name.
         policy_name: its name.
 
@@ -326,8 +333,14 @@ def build_service(home: Path, cluster: Path | None, engine: str, policy_name: st
 def _local(home: Path, cluster: Path | None) -> Engine:
     from staves.engines.local import LocalEngine, local_ranks
 
+    folder = ServiceFolder(home)
+    if cluster is None and folder.cluster_file.exists():  # jobs may be left that run on it
+        cluster = folder.cluster_file
     devices = this_machine() if cluster is None else read_cluster(cluster)
     local_ranks(devices.devices())  # refuses devices that this machine does not have
+    if cluster not in (None, folder.cluster_file):
+        folder.create()
+        folder.keep_cluster(to_document(devices))
     for warning in devices.warnings:
         logger.warning("%s", warning)
     return LocalEngine(home, devices)

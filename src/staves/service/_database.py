@@ -68,7 +68,7 @@ class Database:
                     os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         except OSError as error:
             raise StavesError(
-                f"{folder}: {error.strerror or error}",
+                f"{error.filename or folder}: {error.strerror or error}",
                 hint="set STAVES_HOME to a folder with space that you may write",
             ) from None
         try:
@@ -150,6 +150,10 @@ class Database:
                 raise StavesError(
                     f"{self._shown}: the disk is full: nothing was written",
                     hint="free some space",
+                ) from error
+            if "is locked" in said:
+                raise StavesError(
+                    f"{self._shown}: {said}", hint="end the other program that has it open"
                 ) from error
             if "malformed" in said or "not a database" in said:
                 raise _damaged(self._shown, said) from error

@@ -13,6 +13,7 @@ from staves.service._client import Client
 from staves.service._folder import ServiceFolder, State
 from staves.service._leftovers import end_leftovers
 
+_ASKED = 5.0  # seconds for the controller to answer; one that is stopped never does
 _LEFTOVERS_GRACE = 10.0  # seconds; more than a supervisor takes to end its workers
 
 
@@ -73,7 +74,7 @@ def _ask(folder: ServiceFolder) -> bool:
     """Ask the service to end; return whether it will. One without a token or an ear will not."""
     try:
         # The service that STAVES_URL names may be another one.
-        with Client(folder.home, environ={}, patience=2.0) as client:
+        with Client(folder.home, environ={}, patience=2.0, timeout=_ASKED) as client:
             client.shutdown()
     except StavesError:
         return False

@@ -107,6 +107,10 @@ class Service(ABC):
         """Make a token, random and long, and return it: it cannot be had again."""
 
     @abstractmethod
+    def check(self, document: Document) -> None:
+        """Refuse what `submit` would refuse, and queue nothing."""
+
+    @abstractmethod
     def submit(self, document: Document, snapshot: str, *, owner: str, key: str | None) -> Document:
         """Queue a job and return its document. The same key, not None, gives the same job.
 

@@ -3,6 +3,7 @@
 HOME/service/lock            held by the controller as long as it lives; its pid stands in it
 HOME/service/address.json    url and pid of the controller; there while it can be reached
 HOME/service/token           the administrator's token, for the commands on this machine
+HOME/service/cluster.json    the cluster that `staves up` was last given
 HOME/service/controller.log  what the controller prints
 """
 
@@ -13,8 +14,9 @@ import fcntl
 import json
 import os
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from staves.errors import InputError, StavesError
 
@@ -33,6 +35,7 @@ class ServiceFolder:
         self.path = home / "service"
         self.token_file = self.path / "token"
         self.log_file = self.path / "controller.log"
+        self.cluster_file = self.path / "cluster.json"
         self._address = self.path / "address.json"
         self._lock = self.path / "lock"
 
@@ -134,6 +137,15 @@ class ServiceFolder:
             file.flush()
             os.fsync(file.fileno())
         part.rename(self.token_file)
+
+    def keep_cluster(self, document: Mapping[str, Any]) -> None:
+        """Keep the cluster, a file's content, for the next start that names none."""
+        part = self.path / f".cluster.{os.getpid()}"
+        with part.open("w") as file:
+            file.write(json.dumps(document))
+            file.flush()
+            os.fsync(file.fileno())
+        part.rename(self.cluster_file)
 
     def _held(self) -> bool:
         try:

@@ -98,6 +98,7 @@ def read_job(
         spec = _spec(file, Path(path).absolute(), os.environ if environ is None else environ)
     except InputError as error:
         raise InputError(f"{path}: {error.message}", hint=error.hint) from None
+    spec.check_texts(str(path))
     if types is not None:
         spec.check_types(types, str(path))
     return spec
@@ -135,12 +136,14 @@ def _spec(file: JobFile, path: Path, environ: Mapping[str, str]) -> JobSpec:
         priority=file.priority,
         guaranteed=file.preemption.guaranteed,
         grace=file.preemption.grace,
-        checkpoint=None if checkpoint is None else _path(workdir, checkpoint, "checkpoint.dir"),
+        checkpoint=None if checkpoint is None else _folder(workdir, checkpoint, "checkpoint.dir"),
         checkpoint_every=file.checkpoint.every,
         env=file.env,
         passed_env=_passed(file.pass_env, environ),
         data=_data(file.data, workdir),
-        outputs=_paths(file.outputs, workdir, "outputs"),
+        outputs=tuple(
+            _folder(workdir, name, f"outputs[{place}]") for place, name in enumerate(file.outputs)
+        ),
         per_device=file.launch == "ranks",
         retries=file.retries,
         max_snapshot=file.snapshot.max,
@@ -158,12 +161,30 @@ def _path(base: Path, name: str, where: str) -> Path:
     return Path(os.path.normpath(base / path))
 
 
-def _paths(names: tuple[str, ...], base: Path, where: str) -> tuple[Path, ...]:
-    return tuple(_path(base, name, f"{where}[{place}]") for place, name in enumerate(names))
+def _part(workdir: Path, name: str, where: str) -> Path:
+    """Return a path that is linked instead of copied."""
+    path = _path(workdir, name, where)
+    if path.resolve() == workdir.resolve():
+        raise InputError(
+            f"{where}: is workdir itself: nothing would be left to copy",
+            hint="name a folder in it, or take it out",
+        )
+    return path
+
+
+def _folder(workdir: Path, name: str, where: str) -> Path:
+    """Return a folder that is made where it is not there."""
+    path = _part(workdir, name, where)
+    for place in (path, *path.parents):
+        if place.exists():
+            if not place.is_dir():
+                raise InputError(f"{where}: {place}: is a file", hint="name a folder")
+            break
+    return path
 
 
 def _data(names: tuple[str, ...], workdir: Path) -> tuple[Path, ...]:
-    data = _paths(names, workdir, "data")
+    data = tuple(_part(workdir, name, f"data[{place}]") for place, name in enumerate(names))
     for place, original in enumerate(data):
         if not original.exists():
             raise InputError(

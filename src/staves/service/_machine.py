@@ -208,7 +208,7 @@ def _preempt(record: Record) -> Record:
     if record.state not in ("probing", "running", "rescaling"):
         _refuse(record, Preempt())
     _needs_elastic(record, "preempted")
-    return _end(record, "queued", "its devices were taken for other jobs")
+    return _end(record, "queued", "its devices were taken")
 
 
 def _shutdown(record: Record) -> Record:

@@ -24,12 +24,20 @@ class Submission(BaseModel):
     snapshot: Hash
 
 
+class Check(BaseModel):
+    """A job that might be submitted."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    document: dict[str, Any]
+
+
 class Scale(BaseModel):
     """How many devices a job shall have."""
 
     model_config = ConfigDict(extra="forbid")
 
-    devices: Annotated[int, Field(ge=1)]
+    devices: Annotated[int, Field(ge=1, strict=True)]
 
 
 @router.get("/jobs")
@@ -53,6 +61,13 @@ def submit(
     return service.submit(
         submission.document, submission.snapshot, owner=caller.user, key=idempotency_key
     )
+
+
+@router.post("/jobs/check")
+def check(asked: Check, service: TheService, caller: Writer) -> Document:
+    """Say whether a job could be submitted: an error says why not. Nothing is queued."""
+    service.check(asked.document)
+    return {"ok": True}
 
 
 @router.get("/jobs/{job}")

@@ -204,7 +204,13 @@ def _ignore_file(root: Path) -> Ignore:
 
 def _new_part(snapshots: Path) -> Path:
     """Return a folder for a snapshot in the making; those of dead processes are removed."""
-    snapshots.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        snapshots.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise StavesError(
+            f"{error.filename}: {error.strerror}",
+            hint="set STAVES_HOME to a folder that you may write",
+        ) from None
     for old in snapshots.glob(".part-*"):
         if not Path(f"/proc/{old.name.split('-')[1]}").exists():
             shutil.rmtree(old, ignore_errors=True)

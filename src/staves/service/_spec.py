@@ -11,9 +11,10 @@ from typing import Any, ClassVar, Literal
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from staves.documents import field_path, suggestion
-from staves.errors import InputError, quoted
+from staves.errors import InputError, printable, quoted
 
 LONGEST_NAME = 64  # characters
+LONGEST_STRING = 128 * 1024 - 1  # bytes of one argument, or one variable, of a program on Linux
 
 HIDDEN = "(hidden)"
 """What stands in a public document in the place of a value that was copied from the submitter."""
@@ -148,6 +149,43 @@ class JobSpec:
         named += [(f"data[{place}]", path) for place, path in enumerate(self.data)]
         return named + [(f"outputs[{place}]", path) for place, path in enumerate(self.outputs)]
 
+    def check_startable(self, devices: Mapping[str, int], source: str) -> None:
+        """Refuse what could never be started on a cluster, whatever its state.
+
+        Args:
+            devices: how many the cluster has, by type.
+            source: names the job file.
+
+        Raises:
+            InputError: it has none of a type, or fewer devices than the job's minimum; or a text is
+                one that the system hands on to no program.
+        """
+        self.check_texts(source)
+        self.check_types(devices, source)
+        usable = [n for name, n in devices.items() if self.types is None or name in self.types]
+        most = sum(usable) if self.mix else max(usable, default=0)
+        if self.minimum > most:
+            what = "that it may use" if self.mix else "of one type that it may use"
+            raise InputError(
+                f"{source}: devices.min: {self.minimum} are wanted, the cluster has {most} {what}",
+                hint="`staves nodes` lists them",
+            )
+
+    def check_texts(self, source: str) -> None:
+        """Refuse texts that the system hands on to no program; `source` names the job file.
+
+        Raises:
+            InputError: one is too long, holds a zero byte, or is not Unicode, as a file's name may
+                be.
+        """
+        _check_text(f"{source}: run", self.run, "put it in a script, and run that")
+        for where, variables in (("env", self.env), ("pass_env", self.passed_env)):
+            for name, value in variables.items():
+                place = f"{source}: {where}.{printable(name)}"
+                _check_text(place, f"{name}={value}", "put it in a file")
+        for where, path in self._paths():
+            _check_text(f"{source}: {where}", str(path), "name a shorter path")
+
     def check_types(self, known: Collection[str], source: str) -> None:
         """Refuse device types that are not among `known`; `source` names the job file.
 
@@ -212,6 +250,22 @@ def _check_variables(where: str, variables: Mapping[str, str]) -> None:
                 f"{where}: {quoted(name)} is no environment variable",
                 hint="a name has no '=', and neither it nor the value a zero byte",
             )
+
+
+def _check_text(where: str, text: str, hint: str) -> None:
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        size = 0
+    if not size or "\0" in text:
+        raise InputError(
+            f"{where}: {quoted(text)} is no Unicode text without zero bytes", hint="rename it"
+        )
+    if size > LONGEST_STRING:
+        raise InputError(
+            f"{where}: has {size} bytes, and no program can be given more than {LONGEST_STRING}",
+            hint=hint,
+        )
 
 
 def _at_least(where: str, value: int, least: int) -> None:

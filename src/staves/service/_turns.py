@@ -207,7 +207,13 @@ class Turns:
     def _carry_out(self, job: Job, record: Record, order: Order, now: float) -> None:
         try:
             self._tell(job, record, order)
-        except StavesError as error:
+        except Exception as error:
+            if not isinstance(error, StavesError):
+                if not isinstance(order, StartOrder):
+                    raise
+                # Whatever it is about this one job, the others are not to wait for it.
+                logger.exception("%s: not started", record.title)
+                error = StavesError(f"{type(error).__name__}: {error}")
             if isinstance(order, StartOrder):
                 logger.warning("%s: not started: %s", record.title, error.message)
                 self.store.apply(job.id, NotStarted(error.message), now=now)

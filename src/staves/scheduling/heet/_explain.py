@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from staves.scheduling._configurations import in_words, unpinned, usable
+from staves.scheduling._configurations import in_words, too_few, unpinned, usable
 from staves.scheduling._view import Counts, JobView, Option, Reason, View
 from staves.scheduling.heet._utility import Weighed
 
@@ -69,10 +69,8 @@ def _waits(
 ) -> Reason:
     job = item.job
     if not len(item.utility):
-        return Reason(
-            f"{max(1, job.minimum)} devices are needed to run it, and there are"
-            f" {in_words(usable(job, unpinned(view)), view.types)} that it may use."
-        )
+        there = usable(job, unpinned(view))
+        return Reason(f"{too_few(job.minimum, there, view.types)}: there is no more now.")
     _, others = _options(item, None)
     others = tuple(replace(o, why=_why(view, job, None, o, free, chosen)) for o in others)
     text = f"It waits: {others[0].why}"
