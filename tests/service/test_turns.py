@@ -64,7 +64,7 @@ class World:
             assert self.engine.now - begun < longest, "in vain: " + str(
                 [(j.id, j.record.state, j.record.devices, j.record.reason) for j in self.jobs()]
             )
-            self.engine.now += 0.2
+            self.engine.now += 0.4
             self.turns.turn()
         return self.engine.now - begun
 
@@ -216,7 +216,7 @@ def test_a_device_that_a_job_cannot_use_is_shunned(heet: World) -> None:
     assert len(grants) < 8  # it is not offered again and again
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(8))
 def test_controllers_that_die_lose_nothing(seed: int, tmp_path: Path) -> None:
     """At random turns another controller takes over; every job runs to its end, once."""
     import random
