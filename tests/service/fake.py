@@ -177,7 +177,11 @@ class FakeService(Service):
         self.snapshots[snapshot] = target
 
     def health(self) -> Document:
-        return {"ok": self.well, "why": "the disk is full", "pid": os.getpid()}
+        return {
+            "ok": self.well,
+            "wrong": None if self.well else "the disk is full",
+            "pid": os.getpid(),
+        }
 
     def metrics(self) -> list[Sample]:
         return [Sample("staves_jobs", len(self.submitted), help="Jobs.", labels={"state": "all"})]
@@ -190,10 +194,19 @@ class FailingService(FakeService):
         raise StavesError("the store is damaged", hint="restore it")
 
 
+class UnwellService(FakeService):
+    """One that starts, and is not well."""
+
+    def start(self) -> None:
+        self.well = False
+
+
 def build(home: Path, cluster: Path | None, engine: str, policy: str) -> Service:
     service = FakeService(home)
     if policy == "broken":
         service = FailingService(home)
-    if policy not in ("heet", "broken"):
+    if policy == "unwell":
+        service = UnwellService(home)
+    if policy not in ("heet", "broken", "unwell"):
         raise InputError(f"--policy: no policy {policy}", hint="known: heet")
     return service

@@ -113,7 +113,7 @@ def test_health_needs_no_token_and_says_no_more(ask: Ask, service: FakeService) 
     service.well = False
     answer = ask("").get("/healthz")
     assert (answer.status_code, answer.json()) == (503, {"ok": False})
-    assert ask("ada").get(f"{API}/health").json()["why"] == "the disk is full"
+    assert ask("ada").get(f"{API}/health").json()["wrong"] == "the disk is full"
 
 
 def test_metrics_count_requests_as_well(ask: Ask) -> None:

@@ -248,7 +248,7 @@ def test_status(staves: Run, service: FakeService, monkeypatch: pytest.MonkeyPat
     code, text, err = staves("status")
     assert code == 1
     assert "the disk is full" in text
-    assert "the service is not well" in err
+    assert "the service is not well: the disk is full" in err
     monkeypatch.delenv("STAVES_URL")
     code, text, err = staves("status", "--json")
     assert (code, json.loads(text)["state"]) == (1, "absent")

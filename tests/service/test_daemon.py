@@ -170,6 +170,15 @@ def test_one_that_fails_says_why(
     assert folder.state == "absent"
 
 
+def test_one_that_does_not_become_well_says_why_and_is_ended(
+    folder: ServiceFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("staves.service._daemon._UNWELL", 0.0)
+    with pytest.raises(StavesError, match="the service is not well: the disk is full"):
+        up(settings(folder, policy="unwell"))
+    assert folder.pid is None
+
+
 def test_one_that_breaks_shows_its_last_words(folder: ServiceFolder) -> None:
     broken = Settings(folder.home, controller="tests.service.fake:absent")
     with pytest.raises(StavesError, match=r"ended at once: AttributeError: .*'absent'") as caught:

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from staves.engines._base import Launch
+from staves.engines._base import Launch, Status
+from staves.errors import StavesError
 from staves.hardware import Cluster, DeviceType, Node
 from staves.scheduling import policy
 from staves.service._rows import Job
@@ -273,3 +274,29 @@ def test_a_job_that_cannot_be_started_for_a_reason_of_its_own_keeps_no_other_wai
     heet.run(heet.over)
     assert (heet.state(bad), heet.state(good)) == ("failed", "finished")
     assert "ValueError: embedded null byte" in heet.store.job(bad).record.reason
+
+
+def test_a_job_whose_status_cannot_be_read_keeps_no_other_waiting(
+    heet: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bad = heet.submit("bad", samples=10.0)
+    heet.run(lambda: heet.state(bad) == "running")
+    status, turn, raised = heet.engine.status, heet.turns.turn, []
+
+    def unreadable(job: str, attempt: int) -> Status:
+        if job == bad:
+            raise StavesError("status.json is damaged")
+        return status(job, attempt)
+
+    def turned() -> None:
+        try:
+            turn()
+        except StavesError as error:
+            raised.append(error.message)
+
+    monkeypatch.setattr(heet.engine, "status", unreadable)
+    monkeypatch.setattr(heet.turns, "turn", turned)
+    good = heet.submit("good", samples=50.0)
+    heet.run(lambda: heet.state(good) == "finished")
+    assert set(raised) == {"status.json is damaged"}, "it is said all the same"
+    assert heet.state(bad) == "running"

@@ -31,7 +31,10 @@ def status(as_json: AsJson = False) -> None:
         with client(patience=0.0, timeout=5.0) as service:
             document["health"] = service.health()
         if not document["health"]["ok"]:
-            failure = StavesError("the service is not well", hint="see its health: staves status")
+            failure = StavesError(
+                f"the service is not well: {document['health']['wrong']}",
+                hint=f"its log: {folder.log_file}",
+            )
     except StavesError as error:
         failure = error
     if as_json:

@@ -17,6 +17,7 @@ from staves.service._leftovers import MARK
 from staves.service._settings import Settings
 
 _LONGEST_LOG = 10 << 20  # bytes; a longer one makes room at the next start
+_UNWELL = 10.0  # seconds that a controller has to become well, once it answers
 _LAST_WORDS = 1 << 14  # bytes of it that are looked at
 
 
@@ -91,21 +92,36 @@ def _wait(
             if status is not None:
                 raise _ended(folder, status, begin)
             address = folder.address()
-            if address is not None and address[1] == process.pid and _well(http, address[0]):
-                return address[0]
-            if time.monotonic() > deadline:
+            now = time.monotonic()
+            if address is not None and address[1] == process.pid:
+                well = _well(http, address[0])
+                if well:
+                    return address[0]
+                if well is False:  # it may become so in a moment; with a full disk it does not
+                    deadline = min(deadline, now + _UNWELL)
+            if now > deadline:
+                wrong = "" if address is None else _wrong(http, address[0], folder.token())
                 raise StavesError(
-                    f"the service is not well after {patience:.0f} seconds",
-                    hint=f"its log: {folder.log_file}",
+                    f"the service is not well{wrong}", hint=f"its log: {folder.log_file}"
                 )
             time.sleep(0.05)
 
 
-def _well(http: httpx.Client, url: str) -> bool:
+def _well(http: httpx.Client, url: str) -> bool | None:
+    """Return what it says of itself; None where it does not answer."""
     try:
         return http.get(f"{url}/healthz").is_success
     except httpx.TransportError:
-        return False
+        return None
+
+
+def _wrong(http: httpx.Client, url: str, token: str | None) -> str:
+    """Return what is wrong, as the end of a sentence; nothing where it does not say."""
+    try:
+        health = http.get(f"{url}/api/v1/health", headers={"Authorization": f"Bearer {token}"})
+        return f": {health.json()['wrong']}" if health.is_success else ""
+    except httpx.TransportError:
+        return ""
 
 
 def _ended(folder: ServiceFolder, status: int, begin: int) -> StavesError:

@@ -120,16 +120,27 @@ class Turns:
     # -- the turn
 
     def turn(self) -> None:
-        """Do what there is to do now."""
+        """Do what there is to do now.
+
+        Raises:
+            StavesError: something failed, for one job perhaps; what could be done for the others
+                is done.
+        """
         now = self._clock()
+        trouble: StavesError | None = None
         for job in self.store.jobs(states=OPEN):
             self._wait(job.record, now)
             if job.record.active:
-                self._follow(job, now)
+                try:
+                    self._follow(job, now)
+                except StavesError as error:  # an attempt's damaged file, say
+                    trouble = trouble or error
         if not self._closing:
             if self._due(now):
                 self._decide(now)
             self._hand_over(now)
+        if trouble is not None:
+            raise trouble
 
     def _wait(self, record: Record, now: float) -> None:
         """Count the time without devices up, and that with devices down again."""
