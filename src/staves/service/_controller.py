@@ -219,11 +219,14 @@ class Controller(Service):
         ]
 
     def queue(self) -> list[Document]:
-        """Return the jobs that wait, in order of submission."""
+        """Return the jobs that wait: by priority, then as they came.
+
+        That is who is considered first; a later one may start before it where it fits.
+        """
         why: dict[str, str] = {}
         for stored in self._store.decisions(limit=1):
             why = {entry["id"]: entry["text"] for entry in stored.document["jobs"]}
-        waiting = self._store.jobs(states=["queued"])
+        waiting = sorted(self._store.jobs(states=["queued"]), key=lambda j: -j.spec.priority)
         return [
             {
                 "id": job.id,

@@ -144,7 +144,8 @@ def _impossible(job: Job, cluster: Cluster) -> str | None:
         return None
     kinds = "" if spec.types is None else " of " + " or ".join(spec.types)
     alike = "" if spec.mix else " alike"
-    return f"it wants {spec.minimum} devices{alike}{kinds}, the cluster has {most}"
+    wanted = "1 device" if spec.minimum == 1 else f"{spec.minimum} devices"
+    return f"it wants {wanted}{alike}{kinds}, the cluster has {most}"
 
 
 def _view_of(
