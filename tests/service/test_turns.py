@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +132,36 @@ def test_a_second_job_gets_its_share_in_place(heet: World) -> None:
     heet.run(heet.over)
     assert heet.engine.launches.count((first, 1)) == 1
     assert (first, 2) not in heet.engine.launches  # it only shrank
+
+
+def test_two_alike_do_not_take_turns(heet: World) -> None:
+    """What has just changed loses nothing for a while, and is not moved about for a whim."""
+    jobs = [heet.submit(f"twin{n}", samples=300.0, speeds={"fast": 2.0}) for n in range(2)]
+    heet.run(heet.over)
+    for job in jobs:
+        story = heet.store.story(job)
+        assert sum(line.event == "grant" for line in story) <= 8
+        assert heet.store.job(job).record.attempt <= 2
+
+
+def test_scaled_by_its_owner(heet: World) -> None:
+    """It gets what others can spare; what they cannot it waits for, and trains on meanwhile."""
+    mine = heet.submit("mine", samples=3000.0)
+    plain = heet.submit("plain", samples=400.0, elastic=False, minimum=2)
+    heet.run(lambda: heet.elastic(mine) and bool(heet.devices(plain)))
+    for wanted, has in ((1, 1), (2, 2)):
+        spec = replace(heet.store.job(mine).spec, scaled=wanted)
+        heet.store.respecify(mine, spec, "scaled", now=heet.engine.now)
+        heet.turns.reconsider()
+        heet.run(lambda has=has: len(heet.devices(mine)) == has)  # type: ignore[misc]
+    spec = replace(heet.store.job(mine).spec, scaled=4)
+    heet.store.respecify(mine, spec, "scaled", now=heet.engine.now)
+    heet.turns.reconsider()
+    heet.run(lambda: heet.state(plain) == "finished")
+    assert heet.store.job(mine).record.attempt == 1
+    heet.run(lambda: len(heet.devices(mine)) == 4)
+    heet.run(heet.over)
+    assert heet.store.job(mine).record.attempt == 1
 
 
 def test_what_is_not_elastic_is_left_alone(heet: World) -> None:

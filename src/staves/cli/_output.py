@@ -26,7 +26,7 @@ class _Messages(_Output):
 
     def print(self, *objects: Any, **options: Any) -> None:
         with contextlib.suppress(OSError):
-            super().print(*objects, soft_wrap=True, **options)  # a message is one line
+            super().print(*objects, **{"soft_wrap": True, **options})  # a message is one line
 
 
 messages = _Messages(stderr=True)

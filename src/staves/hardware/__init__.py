@@ -9,7 +9,7 @@ from staves.hardware._cluster import Cluster, Device, Node
 from staves.hardware._configuration import Configuration
 from staves.hardware._file import cluster_schema, parse_cluster, read_cluster, to_document
 from staves.hardware._gpu_names import device_type_from_name
-from staves.hardware._known import KNOWN_TYPES, known_type
+from staves.hardware._known import KNOWN_TYPES, known_type, peak_teraflops
 from staves.hardware._machine import this_machine, visible_gpus
 from staves.hardware._types import MISSES_ALLOWED, DeviceProfile, DeviceType, Pace
 
@@ -29,6 +29,7 @@ __all__ = [
     "first_free",
     "known_type",
     "parse_cluster",
+    "peak_teraflops",
     "read_cluster",
     "this_machine",
     "to_document",

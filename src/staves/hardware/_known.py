@@ -84,3 +84,37 @@ def known_type(name: str) -> DeviceType:
     if name not in KNOWN_TYPES:
         raise InputError(f"unknown device type {quoted(name)}", hint=suggestion(name, KNOWN_TYPES))
     return KNOWN_TYPES[name]
+
+
+# Dense half-precision matrix throughput as the vendors' data sheets print it (of single precision
+# where there are no matrix units): only a first guess at how fast types are beside each other.
+_TERAFLOPS = {
+    "k80": 4.4,
+    "p40": 11.8,
+    "p100": 21.2,
+    "v100": 125.0,
+    "t4": 65.0,
+    "a10": 125.0,
+    "a10g": 125.0,
+    "a30": 165.0,
+    "a40": 149.7,
+    "a100": 312.0,
+    "a100-80gb": 312.0,
+    "l4": 121.0,
+    "l40": 181.0,
+    "l40s": 362.0,
+    "h100": 989.0,
+    "h200": 989.0,
+    "b200": 2250.0,
+    "rtx6000": 130.5,
+    "rtx8000": 130.5,
+    "rtx2080ti": 107.6,
+    "rtx3090": 142.0,
+    "rtx4090": 330.0,
+    LOCAL_CPU: 1.0,
+}
+
+
+def peak_teraflops(name: str) -> float | None:
+    """Return the peak throughput of a type for half-precision training; None where unknown."""
+    return _TERAFLOPS.get(name)

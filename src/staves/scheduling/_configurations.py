@@ -103,4 +103,5 @@ def in_words(counts: Sequence[int], types: Sequence[str]) -> str:
 def too_few(minimum: int, usable: Sequence[int], types: Sequence[str]) -> str:
     """Return why a job cannot run on what there is of the types that it may use."""
     needed = "1 device" if minimum <= 1 else f"{minimum} devices"
-    return f"It needs {needed}, and may use {in_words(usable, types)}"
+    there = in_words(usable, types)
+    return f"It needs {needed}, and there is {there} that it may use"

@@ -49,7 +49,7 @@ class Fifo(Policy):
             elif ahead is not None:
                 reasons[job.id] = Reason(f"It waits behind {ahead}, which came before it.")
             elif (counts := fastest(job, free)) is None:
-                ahead = job.id
+                ahead = job.label
                 reasons[job.id] = Reason("It is the first in the line; too few devices are free.")
             else:
                 chosen[job.id] = counts

@@ -41,7 +41,7 @@ class Srtf(Policy):
                 continue
             chosen[job.id] = counts
             reasons[job.id] = granted(view, job, counts, f"number {len(ahead) + 1} to end")
-            ahead.append(job.id)
+            ahead.append(job.label)
             if not job.pinned:
                 free = [f - n for f, n in zip(free, counts, strict=True)]
         return Decision(chosen, reasons)

@@ -59,6 +59,7 @@ class JobView:
         start_pause, resize_pause: seconds lost when it is started, and when it is changed in place.
         pause_left: seconds that are left of a pause under way.
         unmeasured: types on which it has never run (indices): its rates there are guesses.
+        name: how reasons name it; the id where it is empty.
     """
 
     id: str
@@ -79,6 +80,12 @@ class JobView:
     resize_pause: float = 0.0
     pause_left: float = 0.0
     unmeasured: frozenset[int] = frozenset()
+    name: str = ""
+
+    @property
+    def label(self) -> str:
+        """How reasons name it."""
+        return self.name or self.id
 
     @property
     def pinned(self) -> bool:

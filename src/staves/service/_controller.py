@@ -170,7 +170,7 @@ class Controller(Service):
         with self._lock:
             found = self._find(job, None)
             if action == "scale":
-                self._scale(found, int(arguments["devices"]))
+                self._scale(found, arguments["devices"])
             elif not _done(found, action):
                 self._store.apply(found.id, _EVENTS[action](), now=time.time())
                 logger.info("%s: %s by %s", found.record.title, action, user)
@@ -178,7 +178,7 @@ class Controller(Service):
         self._wake.set()
         return job_document(self._store.job(found.id), self._turns.status(found.id))
 
-    def _scale(self, job: Job, devices: int) -> None:
+    def _scale(self, job: Job, devices: int | None) -> None:
         if job.record.final:
             raise Refused(f"{job.record.title} is {job.record.state}: it cannot be scaled")
         if job.record.active and not job.record.elastic:
@@ -186,16 +186,14 @@ class Controller(Service):
                 f"{job.record.title} is not elastic: it cannot be scaled",
                 hint="it has not said so far that it trains with staves",
             )
-        total = self._engine.cluster().total
-        if not 1 <= devices <= total:
+        most = job.spec.maximum or self._engine.cluster().total
+        if devices is not None and not job.spec.minimum <= devices <= most:
             raise InputError(
-                f"{devices} devices: the cluster has {total}", hint="`staves nodes` lists them"
+                f"{devices} devices are outside of {job.spec.minimum} to {most}",
+                hint="the job's devices.min and devices.max; `auto` is what is best for all",
             )
-        guaranteed = min(job.spec.guaranteed, devices)
-        spec = replace(job.spec, minimum=devices, maximum=devices, guaranteed=guaranteed)
-        self._store.respecify(
-            job.id, spec, f"{devices} device{'s' * (devices > 1)}", now=time.time()
-        )
+        text = "as is best for all" if devices is None else f"{devices} devices"
+        self._store.respecify(job.id, replace(job.spec, scaled=devices), text, now=time.time())
 
     def _find(self, name: str, owner: str | None) -> Job:
         return self._store.find(name, owner=owner)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from staves.engines._base import Status
 from staves.estimation import JobProfile, relative_speeds
-from staves.hardware import Allocation, Cluster, Device
+from staves.hardware import Allocation, Cluster, Device, peak_teraflops
 from staves.scheduling import Counts, Decision, JobView, Policy, View, place, with_probes
 from staves.service._beliefs import fitted_types, profile_of, progress_of, remaining
 from staves.service._rows import Job
@@ -22,6 +22,7 @@ class Candidate:
         job: as it is stored.
         status: of its attempt under way, if there is one.
         held: it must keep exactly what it has, for now: it is being measured.
+        settling: it has just changed: for now it may grow, but loses nothing.
         attained: device-seconds it has had.
         waiting: as `JobView.waiting`.
         pause_left: seconds that are left of a pause under way.
@@ -30,6 +31,7 @@ class Candidate:
     job: Job
     status: Status | None = None
     held: bool = False
+    settling: bool = False
     attained: float = 0.0
     waiting: float = 0.0
     pause_left: float = 0.0
@@ -79,7 +81,8 @@ def decide(
     devices = cluster.devices()
     types = tuple(cluster.configuration)
     profiles = [profile_of(c.job, c.status, cluster) for c in candidates]
-    speeds = relative_speeds([*profiles, *others])
+    priors = {name: value for name in types if (value := peak_teraflops(name)) is not None}
+    speeds = relative_speeds([*profiles, *others], priors)
     current = _current(candidates, devices)
     pinned = {c.job.id for c in candidates if c.job.id in current and _pinned(c)}
     kept = {name for job in pinned for name in current[job].names}
@@ -103,6 +106,7 @@ def decide(
                 speeds,
                 current.get(job.id),
                 total=cluster.total,
+                within_reach=_within_reach(candidate, candidates, usable),
                 start_pause=start_pause,
                 resize_pause=resize_pause,
             )
@@ -148,6 +152,24 @@ def _impossible(job: Job, cluster: Cluster) -> str | None:
     return f"it wants {wanted}{alike}{kinds}, the cluster has {most}"
 
 
+def _within_reach(
+    candidate: Candidate, candidates: Sequence[Candidate], usable: Sequence[Device]
+) -> int:
+    """Return how many devices a job could be given while all others keep what they need."""
+    spec = candidate.job.spec
+    names = {d.name for d in usable if spec.types is None or d.type.name in spec.types}
+    taken = 0
+    for other in candidates:
+        record = other.job.record
+        if other is candidate or not record.active:
+            continue
+        needs = len(record.devices)
+        if not (_pinned(other) or other.settling):
+            needs = max(other.job.spec.minimum, other.job.spec.guaranteed)
+        taken += min(needs, len(names & set(record.devices)))
+    return len(names) - taken
+
+
 def _view_of(
     candidate: Candidate,
     profile: JobProfile,
@@ -156,6 +178,7 @@ def _view_of(
     current: Allocation | None,
     *,
     total: int,
+    within_reach: int,
     start_pause: float,
     resize_pause: float,
 ) -> JobView:
@@ -171,20 +194,28 @@ def _view_of(
     pinned = had is not None and _pinned(candidate)
     if pinned and had is not None:
         most = max(most, sum(had))
+    count = sum(had or ())
+    least, guaranteed = spec.minimum, max(spec.guaranteed, count if candidate.settling else 0)
+    if spec.scaled is not None and record.elastic and not pinned:
+        # What others cannot spare is waited for, with what it has.
+        most = spec.scaled
+        least = most if most <= within_reach else min(most, max(least, count))
+        guaranteed = min(guaranteed, most)
     progress = progress_of(job, status)
     return JobView(
         id=job.id,
+        name=f"{job.record.name} (job {job.id})",
         submitted=job.submitted,
         rates=profile.rates(types, speeds),
         remaining=remaining(progress) if record.elastic else math.inf,
-        minimum=spec.minimum,
+        minimum=least,
         maximum=most,
         types=allowed,
         mix=spec.mix,
         weight=max(spec.priority, 1) / 50,
         elastic=not pinned,
         current=had,
-        guaranteed=spec.guaranteed,
+        guaranteed=guaranteed,
         attained=candidate.attained,
         waiting=candidate.waiting,
         start_pause=start_pause,

@@ -36,6 +36,10 @@ def _of_job(outcome: Outcome, job: Job) -> dict[str, Any]:
     types = outcome.view.types
     allocation = outcome.allocations.get(job.id)
     reason = outcome.decision.reasons.get(job.id, Reason(_without_reason(outcome, job)))
+    if allocation is not None and not job.record.elastic:  # of its speed nothing is known
+        reason = Reason(
+            "It has the devices that it needs. Whether it can be resized, it has not said."
+        )
     return {
         "id": job.id,
         "owner": job.owner,

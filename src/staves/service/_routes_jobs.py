@@ -33,11 +33,11 @@ class Check(BaseModel):
 
 
 class Scale(BaseModel):
-    """How many devices a job shall have."""
+    """How many devices a job shall have; null: as is best for all."""
 
     model_config = ConfigDict(extra="forbid")
 
-    devices: Annotated[int, Field(ge=1, strict=True)]
+    devices: Annotated[int, Field(ge=1, strict=True)] | None
 
 
 @router.get("/jobs")

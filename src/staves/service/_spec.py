@@ -53,6 +53,7 @@ class JobSpec:
         retries: how many attempts that are lost, or cannot be started, are made up for. 0 also
             means that a job that is not elastic does not begin anew after a shutdown.
         max_snapshot: bytes that the snapshot may have.
+        scaled: devices that its owner wants it to have (`staves scale`); None: as is best for all.
 
     Raises:
         InputError: a value is out of bounds, or two contradict each other; the message begins with
@@ -84,6 +85,7 @@ class JobSpec:
     per_device: bool = True
     retries: int = 3
     max_snapshot: int = 200 * 10**6
+    scaled: int | None = None
 
     def __post_init__(self) -> None:
         _check_name(self.name)

@@ -163,7 +163,8 @@ class Store(Operations):
     def find(self, name: str, *, owner: str | None = None) -> Job:
         """Return a job by its id, or by its name where only one has it.
 
-        Of several jobs with that name, the only one that is not final is meant.
+        Of several jobs with that name, the only one that is not final is meant; the newest where
+        all are.
 
         Args:
             name: id or name.
@@ -180,7 +181,7 @@ class Store(Operations):
         with self._database.reading() as connection:
             found = [job_of(row) for row in connection.execute(query)]
         if len(found) > 1:
-            found = [job for job in found if not job.record.final] or found
+            found = [job for job in found if not job.record.final] or found[-1:]
         if not found:
             raise no_such_job(name)
         if len(found) > 1:

@@ -44,6 +44,7 @@ logger = logging.getLogger(__name__)
 OPEN: frozenset[State] = ACTIVE | {"queued", "paused"}
 
 _GATHER = 0.3  # seconds that a decision waits for more to happen
+_SETTLES_FOR = 10.0  # seconds after a change in which a job loses nothing
 _STORE_EVERY = 2.0  # seconds between two times that progress alone is stored
 _LEFT_ALONE = 60.0  # seconds, at most, in which a change may take effect and be measured
 _SHUNNED_FOR = 600.0  # seconds that a device gets nothing after a job could not use it
@@ -302,6 +303,7 @@ class Turns:
             job,
             status,
             held=self._held(job.record, seen, now),
+            settling=seen.changed is not None and now - seen.changed < _SETTLES_FOR,
             attained=seen.before + running,
             waiting=seen.waited,
             pause_left=self._pause_left(job.record, seen, now),

@@ -31,7 +31,7 @@ def explain(
         (item for item in weighed if item.job.id not in chosen and len(item.utility)),
         key=lambda item: -float(item.utility.max()),
     )
-    ahead = {item.job.id: [other.job.id for other in queue[:i]] for i, item in enumerate(queue)}
+    ahead = {item.job.id: [other.job.label for other in queue[:i]] for i, item in enumerate(queue)}
     reasons = {}
     for item in weighed:
         counts = chosen.get(item.job.id)
@@ -54,7 +54,7 @@ def _granted(
     assert mine is not None, "what is chosen was weighed"
     others = tuple(replace(o, why=_why(view, item.job, mine, o, free, chosen)) for o in others)
     end = "" if math.isinf(mine.seconds) else f", {_duration(mine.seconds)} to its end"
-    text = f"{in_words(counts, view.types)}: {mine.rate:.3g} samples a second{end}."
+    text = f"{in_words(counts, view.types)}: {_rate(mine.rate)} samples a second{end}."
     better = next((other for other in others if other.rate > mine.rate * _EQUAL), None)
     if better is not None:
         faster = f"{in_words(better.counts, view.types)} would be {better.rate / mine.rate:.2g} x"
@@ -127,12 +127,16 @@ def _options(item: Weighed, chosen: Counts | None) -> tuple[Option | None, tuple
 def _holder(view: View, job: JobView, g: int, chosen: Mapping[str, Counts]) -> tuple[str, int]:
     """Return the other job that has most devices of type `g`, and how many."""
     held = [
-        (chosen[other.id][g], -index, other.id)
+        (chosen[other.id][g], -index, other.label)
         for index, other in enumerate(view.jobs)
         if other.id in chosen and other.id != job.id and not other.pinned
     ]
     most, _, name = max(held)  # somebody has them, or they would be free
     return name, most
+
+
+def _rate(rate: float) -> str:
+    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
 
 
 def _duration(seconds: float) -> str:
