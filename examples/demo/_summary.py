@@ -9,6 +9,10 @@ from typing import Any
 from examples.demo._view import Job, by_type
 
 
+_TELLING = 25
+"""Steps on the same devices from which on figures mean something."""
+
+
 def job_line(job: Mapping[str, Any]) -> Job:
     """Return what the live view shows of a job."""
     progress = job["progress"]
@@ -107,7 +111,7 @@ def _telling(spans: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     )
 
     def order(span: Mapping[str, Any]) -> tuple[bool, bool, int]:
-        compared = span["even_step_source"] == "measured" and span["step_seconds"] is not None
+        compared = span["even_step_source"] == "measured" and span["steps"] >= _TELLING
         return compared, len(types_of(span)) > 1, span["steps"]
 
     return max(spans, key=order, default=empty)
