@@ -8,7 +8,6 @@ from typing import Any
 
 from examples.demo._view import Job, by_type
 
-
 _TELLING = 25
 """Steps on the same devices from which on figures mean something."""
 
