@@ -59,6 +59,13 @@ class JobView:
         start_pause, resize_pause: seconds lost when it is started, and when it is changed in place.
         pause_left: seconds that are left of a pause under way.
         unmeasured: types on which it has never run (indices): its rates there are guesses.
+        application: the kind of job that it is, where that has a name; empty for none.
+        age: seconds since it first started; 0 before.
+        restarts: changes of its devices so far, the first start not counted.
+        requested: devices that its owner asked for; 0 where nothing was asked.
+        scale_limit: devices beyond which nothing is known of its scaling, by what it has run on;
+            None for no such limit.
+        progress: reference samples that it has done.
     """
 
     id: str
@@ -79,6 +86,12 @@ class JobView:
     resize_pause: float = 0.0
     pause_left: float = 0.0
     unmeasured: frozenset[int] = frozenset()
+    application: str = ""
+    age: float = 0.0
+    restarts: int = 0
+    requested: int = 0
+    scale_limit: int | None = None
+    progress: float = 0.0
 
     @property
     def pinned(self) -> bool:
