@@ -2,7 +2,7 @@
 
 from staves.scheduling._fifo import Fifo
 from staves.scheduling._place import place
-from staves.scheduling._policy import Policy
+from staves.scheduling._policy import JobKind, Policy
 from staves.scheduling._probes import with_probes
 from staves.scheduling._registry import policies, policy
 from staves.scheduling._srtf import Srtf
@@ -14,6 +14,7 @@ __all__ = [
     "Decision",
     "Fifo",
     "Heet",
+    "JobKind",
     "JobView",
     "Option",
     "Policy",

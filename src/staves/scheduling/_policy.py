@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from staves.scheduling._view import Decision, View
+
+JobKind = Literal["adaptive", "elastic", "rigid"]
+"""adaptive: any number of devices, and the batch of greatest goodput. elastic: any number, a fixed
+batch. rigid: the number and the batch that its owner asked for."""
 
 
 class Policy(ABC):
@@ -16,6 +20,9 @@ class Policy(ABC):
     """
 
     name: ClassVar[str]
+
+    job_kind: ClassVar[JobKind] = "adaptive"
+    """What it takes jobs for in a simulation where nothing else is said."""
 
     round_seconds: float | None = 60.0
     """Seconds between two decisions when nothing happens; None: only when something happens."""
