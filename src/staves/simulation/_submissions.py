@@ -1,0 +1,84 @@
+"""From requests and profiles to the jobs of a simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from staves.documents import suggestion
+from staves.errors import InputError, quoted
+from staves.hardware import Cluster
+from staves.scheduling import JobKind, JobView
+from staves.simulation._application import Application
+from staves.simulation._profile_work import ApplicationRates, ProfileWork
+from staves.simulation._work import Submission
+from staves.simulation._workload import Request, Workload
+
+Pauses = Literal["published", "own"]
+"""published: every change costs what the application's checkpoint and restart takes. own: a start
+does, and a change in place costs what the product measured."""
+
+
+def submissions(
+    workload: Workload,
+    applications: Mapping[str, Application],
+    cluster: Cluster,
+    kind: JobKind,
+    *,
+    in_place_seconds: float | None = None,
+) -> list[Submission]:
+    """Return the jobs, sharing one table of rates for each application and batch.
+
+    Args:
+        workload: the requests.
+        applications: their profiles by name.
+        cluster: whose types and nodes count.
+        kind: what the jobs can do. Rigid jobs have what they asked for, of one type.
+        in_place_seconds: the pause of a change in place; None: a change is a restart.
+
+    Raises:
+        InputError: a job's application has no profile, or its requests fit on no devices at all.
+    """
+    types = tuple(cluster.configuration)
+    sizes = tuple(max(node.devices.get(name, 0) for node in cluster.nodes) for name in types)
+    shared: dict[tuple[str, int | None], ApplicationRates] = {}
+    result = []
+    for request in workload.requests:
+        application = applications.get(request.application)
+        if application is None:
+            raise InputError(
+                f"{request.name}: no profile of the application {quoted(request.application)}",
+                hint=suggestion(request.application, applications),
+            )
+        batch = None if kind == "adaptive" else request.batch
+        key = (application.name, batch)
+        if key not in shared:
+            shared[key] = ApplicationRates(application, types, sizes, batch)
+        work = ProfileWork(shared[key])
+        view = _view(request, application, work, cluster.total, kind, in_place_seconds)
+        result.append(Submission(view, work))
+    return result
+
+
+def _view(
+    request: Request,
+    application: Application,
+    work: ProfileWork,
+    devices: int,
+    kind: JobKind,
+    in_place_seconds: float | None,
+) -> JobView:
+    rigid = kind == "rigid"
+    pause = application.pause_seconds
+    return JobView(
+        request.name,
+        request.time,
+        work.rates(0),
+        minimum=request.devices if rigid else 1,
+        maximum=request.devices if rigid else min(application.most_devices, devices),
+        mix=not rigid,
+        start_pause=pause,
+        resize_pause=pause if in_place_seconds is None else in_place_seconds,
+        application=application.name,
+        requested=request.devices,
+    )
