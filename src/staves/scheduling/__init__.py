@@ -5,14 +5,21 @@ from staves.scheduling._place import place
 from staves.scheduling._policy import JobKind, Policy
 from staves.scheduling._probes import with_probes
 from staves.scheduling._registry import policies, policy
+from staves.scheduling._sia import Sia
 from staves.scheduling._srtf import Srtf
+from staves.scheduling._tiresias import Tiresias
 from staves.scheduling._view import Counts, Decision, JobView, Option, Rates, Reason, View
+from staves.scheduling.gavel import Gavel, GavelFtf, GavelMakespan, GavelMaxMin
 from staves.scheduling.heet import Heet
 
 __all__ = [
     "Counts",
     "Decision",
     "Fifo",
+    "Gavel",
+    "GavelFtf",
+    "GavelMakespan",
+    "GavelMaxMin",
     "Heet",
     "JobKind",
     "JobView",
@@ -20,7 +27,9 @@ __all__ = [
     "Policy",
     "Rates",
     "Reason",
+    "Sia",
     "Srtf",
+    "Tiresias",
     "View",
     "place",
     "policies",

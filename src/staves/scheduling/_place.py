@@ -16,6 +16,8 @@ def place(
     chosen: Mapping[str, Counts],
     types: Sequence[str],
     current: Mapping[str, Allocation],
+    *,
+    spread: bool = False,
 ) -> dict[str, Allocation]:
     """Return the devices of every job.
 
@@ -30,6 +32,8 @@ def place(
         chosen: by job id, devices of each type.
         types: the names of the types, in the order of the counts.
         current: by job id, what the job has; jobs that are not in `chosen` lose it.
+        spread: new devices come from the node that has most of what is missing free, each time,
+            and jobs come in their order in `chosen`.
 
     Raises:
         InputError: there are too few devices of a type.
@@ -45,8 +49,9 @@ def place(
             wanted[device.type.name] -= 1
         missing[job] = {name: n for name, n in wanted.items() if n}
     taken = {device.name for held in kept.values() for device in held}
-    free = _Free([device for device in devices if device.name not in taken])
-    for job in sorted(chosen, key=lambda job: (-sum(missing[job].values()), job)):
+    free = _Free([device for device in devices if device.name not in taken], spread)
+    largest_first = sorted(chosen, key=lambda job: (-sum(missing[job].values()), job))
+    for job in chosen if spread else largest_first:
         home = {device.node for device in kept[job]}
         kept[job] += free.take(job, missing[job], home)
     return {job: Allocation(tuple(kept[job])) for job in chosen}
@@ -72,7 +77,8 @@ def _kept(held: Sequence[Device], wanted: Need) -> list[Device]:
 class _Free:
     """The devices that nobody has, by node and type."""
 
-    def __init__(self, devices: Sequence[Device]) -> None:
+    def __init__(self, devices: Sequence[Device], spread: bool) -> None:
+        self._spread = spread
         self._nodes: dict[str, dict[str, list[Device]]] = {}
         for device in devices:
             node = self._nodes.setdefault(device.node, {})
@@ -98,12 +104,20 @@ class _Free:
         return result
 
     def _best(self, need: Need, home: set[str]) -> str | None:
-        """Return the node to take from: all if it can, then most; at home; least left over."""
+        """Return the node to take from: all if it can, then most; at home; least left over.
+
+        Where devices are spread, the one that has most of the types that are needed.
+        """
         best, best_key = None, (0, False, 0)
         for node, there in self._nodes.items():
             counts = {name: len(devices) for name, devices in there.items()}
-            covered = _covered(counts, need)
-            key = (covered, node in home, covered - sum(counts.values()))
+            if self._spread:
+                room = sum(n for name, n in counts.items() if need.get(name, 0))
+                key = (room, False, 0)
+                covered = room
+            else:
+                covered = _covered(counts, need)
+                key = (covered, node in home, covered - sum(counts.values()))
             if covered and (best is None or key > best_key):
                 best, best_key = node, key
         return best

@@ -33,6 +33,9 @@ class Policy(ABC):
     at_events: bool = True
     """Whether arrivals, ends and failures call for a decision at once, or wait for the round."""
 
+    spread: bool = False
+    """Whether new devices come from the emptiest nodes, not from the fewest; see `place`."""
+
     @abstractmethod
     def decide(self, view: View) -> Decision:
         """Return the decision.

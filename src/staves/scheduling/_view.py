@@ -66,6 +66,10 @@ class JobView:
         scale_limit: devices beyond which nothing is known of its scaling, by what it has run on;
             None for no such limit.
         progress: reference samples that it has done.
+        held_seconds: how long it has had devices of each type, in seconds, by type; empty for
+            never. Unlike `attained`, however many devices these were.
+        step_work: reference samples that one of its steps is worth, where its batch is fixed: its
+            rate over that is steps a second; 0 where it is not known.
     """
 
     id: str
@@ -92,6 +96,8 @@ class JobView:
     requested: int = 0
     scale_limit: int | None = None
     progress: float = 0.0
+    held_seconds: tuple[float, ...] = ()
+    step_work: float = 0.0
 
     @property
     def pinned(self) -> bool:
