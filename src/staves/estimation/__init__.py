@@ -6,6 +6,7 @@ Estimators are called like `scheduling.Rates`: configurations (C, G) in, referen
 
 from staves.estimation._profile import JobProfile
 from staves.estimation._rates import EvenRates, GuessedRates, ProfileRates
+from staves.estimation._sia_fit import Point, ThroughputFit, fit_throughput
 from staves.estimation._speeds import relative_speeds
 from staves.estimation._steps import TypeLines
 
@@ -13,7 +14,10 @@ __all__ = [
     "EvenRates",
     "GuessedRates",
     "JobProfile",
+    "Point",
     "ProfileRates",
+    "ThroughputFit",
     "TypeLines",
+    "fit_throughput",
     "relative_speeds",
 ]

@@ -27,6 +27,10 @@ class Policy(ABC):
     in_place: ClassVar[bool] = False
     """Whether the system it belongs to changes running jobs in place, without a restart."""
 
+    estimator: ClassVar[Literal["none", "sia", "product"]] = "none"
+    """How the system it belongs to learns speeds: not at all (it is told them), by Sia's fit of its
+    throughput model, or by this product's step-time model."""
+
     round_seconds: float | None = 60.0
     """Seconds between two decisions when nothing happens; None: only when something happens."""
 

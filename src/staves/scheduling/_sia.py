@@ -53,6 +53,7 @@ class Sia(Policy):
     """
 
     name = "sia"
+    estimator = "sia"
     round_seconds = 60.0
     at_events = False
 

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Literal
 
 from staves.documents import suggestion
 from staves.errors import InputError, quoted
 from staves.hardware import Cluster
 from staves.scheduling import JobKind, JobView
 from staves.simulation._application import Application
+from staves.simulation._product_work import ProductWork
 from staves.simulation._profile_work import ApplicationRates, ProfileWork
-from staves.simulation._work import Submission
+from staves.simulation._sia_work import SiaWork
+from staves.simulation._work import Submission, Work
 from staves.simulation._workload import Request, Workload
+
+Estimator = Literal["none", "sia", "product"]
+
+_WORK: Mapping[Estimator, Callable[[ApplicationRates], Work]] = {
+    "none": ProfileWork,
+    "sia": SiaWork,
+    "product": ProductWork,
+}
 
 
 def submissions(
@@ -21,6 +32,7 @@ def submissions(
     kind: JobKind,
     *,
     in_place_seconds: float | None = None,
+    estimator: Estimator = "none",
 ) -> list[Submission]:
     """Return the jobs, sharing one table of rates for each application and batch.
 
@@ -29,6 +41,7 @@ def submissions(
         applications: their profiles by name.
         cluster: whose types and nodes count.
         kind: what the jobs can do. Rigid jobs have what they asked for, of one type.
+        estimator: what policies believe of speeds: the truth (none), or what is learned.
         in_place_seconds: the pause of a change in place; None: a change is a restart.
 
     Raises:
@@ -49,7 +62,7 @@ def submissions(
         key = (application.name, batch)
         if key not in shared:
             shared[key] = ApplicationRates(application, types, sizes, batch)
-        work = ProfileWork(shared[key])
+        work = _WORK[estimator](shared[key])
         view = _view(request, application, work, cluster.total, kind, in_place_seconds)
         result.append(Submission(view, work))
     return result
@@ -58,7 +71,7 @@ def submissions(
 def _view(
     request: Request,
     application: Application,
-    work: ProfileWork,
+    work: Work,
     devices: int,
     kind: JobKind,
     in_place_seconds: float | None,
