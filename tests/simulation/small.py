@@ -29,14 +29,14 @@ def table(speed: float, nodes: int = 4, size: int = 4, largest: int = 64) -> Ste
 def application(
     speeds: dict[str, float], *, epochs: int = 3, reference: int = 16, pause: float = 30.0
 ) -> Application:
-    batches = reference * 2.0 ** np.arange(4)
-    noise = np.geomspace(1.0, 30.0, epochs)
+    batches = (reference * 2.0 ** np.arange(4)).astype(np.float64)
+    noise = np.geomspace(1.0, 30.0, epochs).astype(np.float64)
     return Application(
         "small",
         {name: table(speed) for name, speed in speeds.items()},
         Statistics(
             batches,
-            100.0 * np.arange(1, epochs + 1),
+            (100.0 * np.arange(1, epochs + 1)).astype(np.float64),
             np.ones((epochs, 4)),
             np.repeat(noise[:, None], 4, axis=1),
         ),

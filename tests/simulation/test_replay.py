@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from staves.errors import InputError
-from staves.scheduling import Decision, Heet, JobView, Policy, Srtf, View
+from staves.scheduling import Decision, Heet, JobKind, JobView, Policy, Srtf, View
 from staves.simulation import (
     Conditions,
     JobResult,
@@ -68,7 +68,7 @@ def workload(seed: int, jobs: int = 5) -> Workload:
 def played(
     seed: int, policy: Policy, **conditions: float | bool
 ) -> tuple[list[Submission], Simulation]:
-    kind = "rigid" if isinstance(policy, Srtf) else "adaptive"
+    kind: JobKind = "rigid" if isinstance(policy, Srtf) else "adaptive"
     jobs = submissions(workload(seed), {"small": APPLICATION}, CLUSTER, kind, in_place_seconds=3.0)
     done = replay(policy, CLUSTER, jobs, conditions=Conditions(seed, **conditions), until=1e5)  # type: ignore[arg-type]
     return jobs, done

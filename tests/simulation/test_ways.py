@@ -131,7 +131,9 @@ def test_between_shapes_it_is_linear_and_outside_it_says_so(seed: int) -> None:
     linear = LinearNDInterpolator(
         points, [float(table.shapes[p].at(np.array([local]))[0][0]) for p in points]
     )
-    assert step[0] == pytest.approx(float(linear(nodes, devices)))
+    assert step[0] == pytest.approx(
+        float(linear(np.array([[nodes, devices]], dtype=np.float64))[0])
+    )
 
 
 def test_beyond_the_measured_range() -> None:

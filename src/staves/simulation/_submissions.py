@@ -12,9 +12,12 @@ from staves.scheduling import JobKind, JobView
 from staves.simulation._application import Application
 from staves.simulation._product_work import ProductWork
 from staves.simulation._profile_work import ApplicationRates, ProfileWork
+from staves.simulation._rated import RatedApplication, RatedWork
 from staves.simulation._sia_work import SiaWork
 from staves.simulation._work import Submission, Work
 from staves.simulation._workload import Request, Workload
+
+AnyApplication = Application | RatedApplication
 
 Estimator = Literal["none", "sia", "product"]
 
@@ -27,7 +30,7 @@ _WORK: Mapping[Estimator, Callable[[ApplicationRates], Work]] = {
 
 def submissions(
     workload: Workload,
-    applications: Mapping[str, Application],
+    applications: Mapping[str, AnyApplication],
     cluster: Cluster,
     kind: JobKind,
     *,
@@ -59,6 +62,14 @@ def submissions(
                 hint=suggestion(request.application, applications),
             )
         batch = None if kind == "adaptive" else request.batch
+        if isinstance(application, RatedApplication):
+            rated = RatedWork(application, types, sizes, request.steps or 0.0)
+            result.append(
+                Submission(
+                    _view(request, application, rated, cluster.total, kind, in_place_seconds), rated
+                )
+            )
+            continue
         key = (application.name, batch)
         if key not in shared:
             shared[key] = ApplicationRates(application, types, sizes, batch)
@@ -70,7 +81,7 @@ def submissions(
 
 def _view(
     request: Request,
-    application: Application,
+    application: AnyApplication,
     work: Work,
     devices: int,
     kind: JobKind,
