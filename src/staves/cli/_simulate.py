@@ -175,6 +175,11 @@ def simulate(
     document = {"runs": _run(experiments, processes)}
     if file is not None:
         file.write_text(json.dumps(finite(document)) + "\n")
+    if report is not None:
+        from staves.simulation import write_report
+
+        page = write_report(document["runs"], there, report)
+        messages.print(f"staves: the report is {page}")
     if as_json:
         print_json(document)
     else:
