@@ -77,6 +77,10 @@ class SiaWork:
         """Say whether the truth there rests on measurements."""
         return self._shared.way(self._shared.number(placement)).measured
 
+    def points(self, type_index: int) -> list[Point]:
+        """Return what is known of a type."""
+        return list(self._points[type_index])
+
     def gain(self, phase: int, batch: Array) -> Array:
         """Return the believed gain of batches, by the statistics at the batch that ran last."""
         statistics = self._shared.application.statistics
