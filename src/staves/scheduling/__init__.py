@@ -1,7 +1,7 @@
 """Policies: a view of cluster and jobs in, a decision out; and from counts to devices."""
 
 from staves.scheduling._fifo import Fifo
-from staves.scheduling._place import place
+from staves.scheduling._place import Placing, place
 from staves.scheduling._policy import JobKind, Policy
 from staves.scheduling._probes import with_probes
 from staves.scheduling._registry import policies, policy
@@ -24,6 +24,7 @@ __all__ = [
     "JobKind",
     "JobView",
     "Option",
+    "Placing",
     "Policy",
     "Rates",
     "Reason",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar, Literal
 
+from staves.scheduling._place import Placing
 from staves.scheduling._view import Decision, View
 
 JobKind = Literal["adaptive", "elastic", "rigid"]
@@ -30,8 +31,8 @@ class Policy(ABC):
     at_events: bool = True
     """Whether arrivals, ends and failures call for a decision at once, or wait for the round."""
 
-    spread: bool = False
-    """Whether new devices come from the emptiest nodes, not from the fewest; see `place`."""
+    placing: ClassVar[Placing] = "packed"
+    """How its counts become devices."""
 
     @abstractmethod
     def decide(self, view: View) -> Decision:

@@ -53,6 +53,7 @@ class Sia(Policy):
     """
 
     name = "sia"
+    placing = "aligned"
     round_seconds = 60.0
     at_events = False
 
