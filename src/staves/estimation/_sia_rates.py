@@ -141,7 +141,7 @@ class SiaRates:
     def _of_type(self, g: int, devices: NDArray[np.int64]) -> Array:
         if self._gradients is None or not self._fits:
             return np.where(devices == 1, 1.0, 0.0)
-        model = g if g in self._fits else min(self._fits)
+        model = g if g in self._fits else next(iter(self._fits))
         known = self._known.setdefault(model, {})
         asked = devices.tolist()
         new = sorted({n for n in asked if n not in known})

@@ -93,9 +93,7 @@ class SiaWork:
         step, sync = (float(value[0]) for value in curve.at(np.array([local])))
         seconds = step + extra * (step - sync)
         batch = devices * local * (extra + 1)
-        self._running = _Running(
-            g, Point(nodes, devices, local, step - sync, step), batch, seconds
-        )
+        self._running = _Running(g, Point(nodes, devices, local, step - sync, step), batch, seconds)
         gain = float(self._application.statistics.gain(phase, np.array(batch)))
         return gain / seconds / self._application.calibration * self._application.reference
 
@@ -118,7 +116,7 @@ class SiaWork:
     def rates(self, phase: int) -> SiaRates:
         """Return what Sia believes, whatever the epoch."""
         if self._beliefs is None:
-            fits = {g: self._fit(g) for g in sorted(self._points)}
+            fits = {g: self._fit(g) for g in self._points}
             self._beliefs = SiaRates(
                 fits, self._gradients, self._limits, self._node_sizes, self._alone
             )
