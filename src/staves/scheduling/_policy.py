@@ -25,6 +25,9 @@ class Policy(ABC):
     job_kind: ClassVar[JobKind] = "adaptive"
     """What it takes jobs for in a simulation where nothing else is said."""
 
+    in_place: ClassVar[bool] = False
+    """Whether the system it belongs to changes running jobs in place, without a restart."""
+
     round_seconds: float | None = 60.0
     """Seconds between two decisions when nothing happens; None: only when something happens."""
 

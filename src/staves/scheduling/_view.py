@@ -169,9 +169,14 @@ class Decision:
         reasons: by job id.
         value: the sum that was maximised, where the policy maximises one.
         bound: no decision has a larger one.
+        weighed: by job id the configurations, (C, G), and utilities, (C,), of which the sum is;
+            empty for a policy that weighs none.
     """
 
     chosen: Mapping[str, Counts]
     reasons: Mapping[str, Reason] = field(default_factory=dict)
     value: float | None = None
     bound: float | None = None
+    weighed: Mapping[str, tuple[NDArray[np.int64], NDArray[np.float64]]] = field(
+        default_factory=dict
+    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
 
 from staves.documents import suggestion
 from staves.errors import InputError, quoted
@@ -13,10 +12,6 @@ from staves.simulation._application import Application
 from staves.simulation._profile_work import ApplicationRates, ProfileWork
 from staves.simulation._work import Submission
 from staves.simulation._workload import Request, Workload
-
-Pauses = Literal["published", "own"]
-"""published: every change costs what the application's checkpoint and restart takes. own: a start
-does, and a change in place costs what the product measured."""
 
 
 def submissions(

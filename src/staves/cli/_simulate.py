@@ -1,0 +1,330 @@
+"""`staves simulate` and `staves policies`: workloads under policies, on simulated time."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from staves.cli._output import finite, messages, output, print_json
+from staves.errors import InputError, quoted
+
+if TYPE_CHECKING:
+    from staves.hardware import Cluster
+    from staves.simulation import Experiment
+
+
+class Kind(StrEnum):
+    """What jobs can do."""
+
+    ADAPTIVE = "adaptive"
+    ELASTIC = "elastic"
+    RIGID = "rigid"
+
+
+class Beliefs(StrEnum):
+    """What policies are told of speeds."""
+
+    ORACLE = "oracle"
+    LEARNED = "learned"
+
+
+class Pauses(StrEnum):
+    """What a change costs."""
+
+    PUBLISHED = "published"
+    OWN = "own"
+
+
+class SetupName(StrEnum):
+    """Whose constants count."""
+
+    SIA = "sia"
+    POLLUX = "pollux"
+
+
+def simulate(
+    policies: Annotated[
+        list[str] | None, typer.Option("--policy", metavar="NAME", help="May be given repeatedly.")
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option("--cluster", metavar="FILE", help="A cluster file, or sia-64, sia-128, ..."),
+    ] = None,
+    workload: Annotated[
+        str | None, typer.Option("--workload", metavar="FILE", help="Jobs: see docs/simulation.md.")
+    ] = None,
+    profiles: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--profiles", metavar="PATH", help="Application profiles; the product's own if absent."
+        ),
+    ] = None,
+    type_names: Annotated[
+        str | None,
+        typer.Option(
+            "--type-names", metavar="SUFFIX=TYPE,...", help="What suffixes of files mean."
+        ),
+    ] = None,
+    seeds: Annotated[
+        int | None, typer.Option("--seeds", metavar="N", min=1, help="Run the seeds 0 to N - 1.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", metavar="S", min=0, help="Run this seed only.")
+    ] = None,
+    kind: Annotated[
+        Kind | None, typer.Option("--job-kind", help="What all jobs can do; default: by policy.")
+    ] = None,
+    beliefs: Annotated[
+        Beliefs, typer.Option("--beliefs", help="What policies are told of speeds.")
+    ] = Beliefs.ORACLE,
+    pauses: Annotated[
+        Pauses, typer.Option("--pauses", help="What a change costs.")
+    ] = Pauses.PUBLISHED,
+    in_place_seconds: Annotated[
+        float | None,
+        typer.Option("--in-place-seconds", metavar="S", help="With --pauses own: 5 by default."),
+    ] = None,
+    setup: Annotated[SetupName, typer.Option("--setup", help="Whose constants.")] = SetupName.SIA,
+    failures: Annotated[
+        float, typer.Option("--failure-hours", metavar="H", help="A node's mean time to failure.")
+    ] = math.inf,
+    repairs: Annotated[
+        float, typer.Option("--repair-hours", metavar="H", help="Its mean time to repair.")
+    ] = 1.0,
+    stragglers: Annotated[
+        float, typer.Option("--stragglers", metavar="SHARE", help="Share of nodes at half speed.")
+    ] = 0.0,
+    processes: Annotated[
+        int, typer.Option("--processes", metavar="N", min=1, help="Runs side by side.")
+    ] = 1,
+    decide_only: Annotated[
+        bool, typer.Option("--decide-only", help="Time one decision on a synthetic cluster.")
+    ] = False,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", metavar="N", min=1, help="With --decide-only.")
+    ] = None,
+    devices: Annotated[
+        int | None, typer.Option("--devices", metavar="M", min=1, help="With --decide-only.")
+    ] = None,
+    dump: Annotated[
+        Path | None,
+        typer.Option("--dump", metavar="FILE", help="With --decide-only: write the instance."),
+    ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option("--report", metavar="FOLDER", help="Draw PNGs and one HTML page there."),
+    ] = None,
+    file: Annotated[
+        Path | None, typer.Option("--output", metavar="FILE", help="Write the JSON there.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Run workloads under policies on simulated time, and compare."""
+    if not policies:
+        raise InputError("--policy is missing", hint="see: staves policies")
+    if decide_only:
+        _decide_only(policies, jobs, devices, seed or 0, dump, as_json)
+        return
+    for name, value in (("--jobs", jobs), ("--devices", devices), ("--dump", dump)):
+        if value is not None:
+            raise InputError(f"{name} goes with --decide-only", hint="leave it out, or add that")
+    if seeds is not None and seed is not None:
+        raise InputError("give either --seeds or --seed, not both", hint="leave one out")
+    if in_place_seconds is not None and pauses is not Pauses.OWN:
+        raise InputError("--in-place-seconds goes with --pauses own", hint="add --pauses own")
+    from staves.simulation import IN_PLACE_SECONDS, Conditions, Experiment
+
+    there, jobs_of, applications = _material(
+        cluster, workload, profiles or [], type_names, setup, seed or 0
+    )
+    in_place = None
+    if pauses is Pauses.OWN:
+        in_place = IN_PLACE_SECONDS if in_place_seconds is None else in_place_seconds
+    experiments = [
+        Experiment(
+            name,
+            there,
+            jobs_of,
+            applications,
+            None if kind is None else kind.value,
+            beliefs.value,
+            in_place,
+            Conditions(
+                number,
+                failure_seconds=failures * 3600,
+                repair_seconds=repairs * 3600,
+                in_place=in_place is not None,
+                straggler_share=stragglers,
+            ),
+        )
+        for name in policies
+        for number in ([seed or 0] if seeds is None else range(seeds))
+    ]
+    document = {"runs": _run(experiments, processes)}
+    if file is not None:
+        file.write_text(json.dumps(finite(document)) + "\n")
+    if as_json:
+        print_json(document)
+    else:
+        _print(document["runs"])
+
+
+def policies(
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """List the policies, and what they take jobs for."""
+    from staves.scheduling import policies as known
+
+    found = [
+        {
+            "name": name,
+            "job_kind": one.job_kind,
+            "round_seconds": one.round_seconds,
+            "about": (one.__doc__ or "").strip().split("\n")[0],
+        }
+        for name, one in sorted(known().items())
+    ]
+    if as_json:
+        print_json({"policies": found})
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("name", "jobs", "rounds", "about"):
+        table.add_column(column)
+    for one in found:
+        rounds = "-" if one["round_seconds"] is None else f"{one['round_seconds']:g} s"
+        table.add_row(str(one["name"]), str(one["job_kind"]), rounds, str(one["about"]))
+    output().print(table)
+
+
+def _material(
+    cluster: str | None,
+    workload: str | None,
+    profiles: Sequence[Path],
+    type_names: str | None,
+    setup: SetupName,
+    seed: int,
+) -> tuple[Cluster, Any, Any]:
+    """Return the cluster, the workload and the profiles."""
+    from staves.simulation import SETUPS, material
+
+    if cluster is None:
+        raise InputError("--cluster is missing", hint="name a cluster file, or sia-64")
+    if workload is None:
+        raise InputError("--workload is missing", hint="name a file, or synthetic-160")
+    there, jobs, applications = material(
+        cluster, workload, profiles, SETUPS[setup.value], _type_names(type_names), seed
+    )
+    for note in (*there.warnings, *jobs.notes):
+        messages.print(f"staves: {note}")
+    return there, jobs, applications
+
+
+def _type_names(text: str | None) -> dict[str, str] | None:
+    """Return `aws=t4,=t4` as a mapping, beside the known ones."""
+    if text is None:
+        return None
+    from staves.simulation import TYPE_NAMES
+
+    names = dict(TYPE_NAMES)
+    for part in text.split(","):
+        suffix, equals, name = part.partition("=")
+        if not equals or not name.strip():
+            raise InputError(
+                f"--type-names: {quoted(part)} is not SUFFIX=TYPE", hint="like rtx=rtx2080ti"
+            )
+        names[suffix.strip()] = name.strip()
+    return names
+
+
+def _run(experiments: Sequence[Experiment], processes: int) -> list[dict[str, Any]]:
+    from staves.simulation import run_all
+
+    results: dict[int, dict[str, Any]] = {}
+    with _bar(len(experiments)) as advance:
+        for number, result in run_all(experiments, processes, advance):
+            results[number] = result
+    return [results[number] for number in range(len(experiments))]
+
+
+@contextmanager
+def _bar(runs: int) -> Iterator[Any]:
+    """Show how many jobs of all runs have ended, on standard error where that is a terminal."""
+    columns = (TextColumn("simulating"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=messages, transient=True) as progress:
+        task = progress.add_task("runs", total=None)
+
+        def advance(done: int, total: int) -> None:
+            progress.update(task, completed=done, total=total)
+
+        yield advance
+
+
+def _decide_only(
+    names: Sequence[str],
+    jobs: int | None,
+    devices: int | None,
+    seed: int,
+    dump: Path | None,
+    as_json: bool,
+) -> None:
+    """Time one decision of one policy."""
+    if jobs is None or devices is None:
+        raise InputError("--decide-only needs --jobs N and --devices M", hint="add both")
+    if len(names) > 1:
+        raise InputError("--decide-only times one policy", hint="give one --policy")
+    from staves.simulation import decide_only
+
+    timed = decide_only(names[0], jobs, devices, seed)
+    if dump is not None:
+        dump.write_text(json.dumps(timed.instance) + "\n")
+    document = timed.to_document()
+    if as_json:
+        print_json(document)
+    else:
+        for key, value in document.items():
+            output().print(f"{key}: {'-' if value is None else f'{value:.6g}'}")
+
+
+def _print(runs: Sequence[dict[str, Any]]) -> None:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("policy")
+    heads = ("seed", "finished", "JCT h", "p50 h", "p99 h", "makespan h", "device-h", "restarts")
+    for column in (*heads, "decision ms", "CPU s"):
+        table.add_column(column, justify="right")
+    for run in runs:
+        s = run["summary"]
+        table.add_row(
+            run["policy"],
+            str(run["seed"]),
+            f"{s['finished']}/{s['jobs']}",
+            *(
+                _scaled(s[key], 3600)
+                for key in (
+                    "average_jct_seconds",
+                    "p50_jct_seconds",
+                    "p99_jct_seconds",
+                    "makespan_seconds",
+                    "device_seconds",
+                )
+            ),
+            str(s["restarts"]),
+            _scaled(s["decision_seconds"]["p50"], 1e-3),
+            _scaled(s["cpu_seconds"], 1),
+        )
+    output().print(table)
+    bounds = {run["summary"]["contention_free_jct_seconds"] for run in runs} - {None}
+    if bounds:
+        output().print(f"alone on the cluster, jobs would take {min(bounds) / 3600:.3f} h")
+
+
+def _scaled(value: float | None, unit: float) -> str:
+    return "-" if value is None else f"{value / unit:.3f}"

@@ -1,0 +1,73 @@
+"""From what people name on the command line to cluster, workload and profiles."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from staves.errors import InputError, quoted
+from staves.hardware import Cluster, read_cluster
+from staves.simulation._application import Application
+from staves.simulation._generate import generate
+from staves.simulation._profiles import read_profiles
+from staves.simulation._setup import Setup, sia_cluster
+from staves.simulation._synthetic import synthetic_applications
+from staves.simulation._workload import Workload, read_workload
+
+_PRESET = re.compile(r"sia-(\d{1,7})")
+_SYNTHETIC = re.compile(r"synthetic-(\d{1,6})")
+
+
+def material(
+    cluster: str,
+    workload: str,
+    profiles: Sequence[Path],
+    setup: Setup,
+    type_names: Mapping[str, str] | None = None,
+    seed: int = 0,
+) -> tuple[Cluster, Workload, dict[str, Application]]:
+    """Return what a simulation is made of.
+
+    Args:
+        cluster: a cluster file, or `sia-N` for N devices in the proportions of the Sia paper.
+        workload: a workload file, or `synthetic-N` for N jobs of the product's own applications.
+        profiles: folders of profiles; the product's own where there are none.
+        setup: what profiles do not say.
+        type_names: what suffixes of profile files mean.
+        seed: of a synthetic workload.
+
+    Raises:
+        InputError: something is absent, damaged, or does not go together.
+    """
+    there = _cluster(cluster)
+    types = tuple(there.configuration)
+    synthetic = _SYNTHETIC.fullmatch(workload)
+    if synthetic is not None:
+        if profiles:
+            raise InputError(
+                f"{workload} has profiles of its own", hint="leave --profiles out, or name a file"
+            )
+        if int(synthetic[1]) < 1:
+            raise InputError(f"{workload}: no job", hint="ask for one at least")
+        applications = synthetic_applications(types)
+        return there, generate(int(synthetic[1]), applications, seed), applications
+    jobs = read_workload(Path(workload))
+    if not profiles:
+        return there, jobs, synthetic_applications(types)
+    wanted = {request.application for request in jobs.requests}
+    read = read_profiles(profiles, setup, types, applications=wanted, type_names=type_names)
+    return there, jobs, read
+
+
+def _cluster(name: str) -> Cluster:
+    preset = _PRESET.fullmatch(name)
+    if preset is None or Path(name).exists():
+        return read_cluster(name)
+    devices = int(preset[1])
+    if devices < 64 or devices % 64:
+        raise InputError(
+            f"no cluster {quoted(name)}: {devices} is no multiple of 64",
+            hint="sia-64, sia-128, ...",
+        )
+    return sia_cluster(devices // 64)
