@@ -21,11 +21,13 @@ class BatchLimits:
     """Between which batches a job may choose on one device type, in samples.
 
     Args:
-        reference, largest: total batch.
+        reference: total batch at which a sample's efficiency is 1.
+        smallest, largest: total batch; the same for a fixed one.
         local_least, local_most: of one device and pass.
     """
 
     reference: float
+    smallest: float
     largest: float
     local_least: float
     local_most: float
@@ -75,7 +77,7 @@ def choose_batch(
 ) -> BatchChoice:
     """Return the best of 50 batches for each configuration, by goodput (Pollux, OSDI '21).
 
-    They lie at equal ratios from the reference batch, or the least that the devices can hold, to
+    They lie at equal ratios from the smallest batch, or the least that the devices can hold, to
     the largest. A device that would hold too much accumulates; one device alone does so once beyond
     the reference batch, as two gradients are needed for statistics.
 
@@ -85,7 +87,7 @@ def choose_batch(
         limits: on that type.
         nodes, devices: how many of each, (C,).
     """
-    lowest = np.maximum(limits.reference, limits.local_least * devices)
+    lowest = np.maximum(limits.smallest, limits.local_least * devices)
     total = lowest * (limits.largest / lowest) ** _TRIED
     local = total / devices
     accumulation = np.ceil(local / limits.local_most - _ROUNDING) - 1
@@ -105,8 +107,7 @@ class SiaRates:
 
     A type with a fit goes by its own. Another goes by that of the first type that has one, times
     the ratio of their one-device throughputs; how many nodes the devices would fill is then counted
-    in that type's nodes. Before there is any fit, one device is worth 1 on every type, and nothing
-    is known of more.
+    in that type's nodes. Before there is any fit, everything is worth 1.
 
     Args:
         fits: by type, as indices.
@@ -140,7 +141,7 @@ class SiaRates:
 
     def _of_type(self, g: int, devices: NDArray[np.int64]) -> Array:
         if self._gradients is None or not self._fits:
-            return np.where(devices == 1, 1.0, 0.0)
+            return np.ones(len(devices))
         model = g if g in self._fits else next(iter(self._fits))
         known = self._known.setdefault(model, {})
         asked = devices.tolist()

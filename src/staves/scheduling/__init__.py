@@ -2,7 +2,7 @@
 
 from staves.scheduling._fifo import Fifo
 from staves.scheduling._place import Placing, place
-from staves.scheduling._policy import JobKind, Policy
+from staves.scheduling._policy import Estimator, JobKind, Policy
 from staves.scheduling._probes import with_probes
 from staves.scheduling._registry import policies, policy
 from staves.scheduling._sia import Sia
@@ -15,6 +15,7 @@ from staves.scheduling.heet import Heet
 __all__ = [
     "Counts",
     "Decision",
+    "Estimator",
     "Fifo",
     "Gavel",
     "GavelFtf",

@@ -12,6 +12,9 @@ JobKind = Literal["adaptive", "elastic", "rigid"]
 """adaptive: any number of devices, and the batch of greatest goodput. elastic: any number, a fixed
 batch. rigid: the number and the batch that its owner asked for."""
 
+Estimator = Literal["sia"]
+"""sia: fits of Sia's throughput model (`estimation.SiaRates`)."""
+
 
 class Policy(ABC):
     """Decides which job has what. The service and the simulator call the very same object.
@@ -27,6 +30,9 @@ class Policy(ABC):
 
     in_place: ClassVar[bool] = False
     """Whether the system it belongs to changes running jobs in place, without a restart."""
+
+    estimator: ClassVar[Estimator | None] = None
+    """What its system learns jobs' speeds with; None: nothing, and a simulation tells the truth."""
 
     round_seconds: float | None = 60.0
     """Seconds between two decisions when nothing happens; None: only when something happens."""

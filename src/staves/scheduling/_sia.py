@@ -54,6 +54,7 @@ class Sia(Policy):
 
     name = "sia"
     placing = "aligned"
+    estimator = "sia"
     round_seconds = 60.0
     at_events = False
 
@@ -86,7 +87,16 @@ class Sia(Policy):
                 next(option for option in options if option.counts == counts),
                 others,
             )
-        return Decision(chosen, reasons, result.value, result.bound)
+        return Decision(
+            chosen,
+            reasons,
+            result.value,
+            result.bound,
+            {
+                job.id: (table, NONE - value)
+                for job, (table, _, value) in zip(jobs, weighed, strict=True)
+            },
+        )
 
 
 def _sizes(view: View, g: int) -> list[int]:

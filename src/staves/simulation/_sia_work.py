@@ -38,7 +38,7 @@ class SiaWork:
     """One job whose beliefs are Sia's: a fit of each type that it has trained on.
 
     Its goodput is the truth of its profile at a batch that it chooses by its fit of the type, its
-    last gradient statistics, and the limits of where it stands; the reference batch, or the least
+    last gradient statistics, and the limits of where it stands; the smallest batch, or the least
     that its devices can hold, until it has both. The policy's beliefs search batches up to
     `batch` only, as the released code does, and by the limits of the type.
 
@@ -47,15 +47,26 @@ class SiaWork:
         types: names of the cluster's types.
         node_sizes: devices of each type on a node.
         batch: total batch that the owner asked for.
+        adaptive: whether the batch is chosen between the application's smallest and largest; else
+            it is `batch`.
     """
 
     def __init__(
-        self, application: Application, types: Sequence[str], node_sizes: Sequence[int], batch: int
+        self,
+        application: Application,
+        types: Sequence[str],
+        node_sizes: Sequence[int],
+        batch: int,
+        *,
+        adaptive: bool = True,
     ) -> None:
         self._application, self._types = application, tuple(types)
         self._node_sizes = tuple(node_sizes)
         ends = application.statistics.epoch_ends * application.reference
         self._marks = tuple(ends.tolist())
+        self._smallest = application.reference if adaptive else batch
+        self._largest = float(application.largest_batch if adaptive else batch)
+        self._fixed_batch = 0 if adaptive else batch
         self._limits: dict[int, BatchLimits] = {}
         self._alone = [math.nan] * len(self._types)
         for g, name in enumerate(self._types):
@@ -66,7 +77,7 @@ class SiaWork:
             curves = table.placements.values()
             least = min(float(curve.batch[0]) for curve in curves)
             most = min(max(curve.largest for curve in curves), application.local_limit(name))
-            self._limits[g] = BatchLimits(application.reference, batch, least, most)
+            self._limits[g] = BatchLimits(application.reference, self._smallest, batch, least, most)
             self._alone[g] = alone.largest / float(alone.step.max())
         self._points: dict[int, dict[tuple[int, int, float], Point]] = {}
         self._gradients: GradientStatistics | None = None
@@ -123,8 +134,11 @@ class SiaWork:
         return self._beliefs
 
     def step_work(self, phase: int) -> float:
-        """Return 0: the batch is not fixed."""
-        return 0.0
+        """Return the gain of the fixed batch in reference samples; 0 where the batch adapts."""
+        if not self._fixed_batch:
+            return 0.0
+        gain = self._application.statistics.gain(phase, np.array(float(self._fixed_batch)))
+        return float(gain) * self._application.reference
 
     def measured(self, phase: int, placement: Placement) -> bool:
         """Say whether all of it was measured, or lies between what was."""
@@ -140,16 +154,16 @@ class SiaWork:
 
     def _batch(self, g: int, nodes: int, devices: int, curve: Curve) -> tuple[float, float]:
         """Return the local batch and the passes before the last of a step."""
-        limits, reference = self._limits[g], self._application.reference
-        largest = float(self._application.largest_batch)
-        here = BatchLimits(reference, largest, limits.local_least, curve.largest)
+        reference, largest = self._application.reference, self._largest
+        least = self._limits[g].local_least
+        here = BatchLimits(reference, self._smallest, largest, least, curve.largest)
         if self._gradients is not None and g in self._points:
             choice = choose_batch(
                 self._fit(g), self._gradients, here, np.array([nodes]), np.array([devices])
             )
             local, extra = float(choice.local[0]), float(choice.accumulation[0])
         else:
-            batch = max(reference, here.local_least * devices)
+            batch = max(self._smallest, least * devices)
             share = math.ceil(batch / devices - _ROUNDING)
             extra = math.ceil(share / here.local_most - _ROUNDING) - 1
             extra = max(extra, 1) if devices == 1 and batch > reference else extra

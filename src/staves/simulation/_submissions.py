@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from staves.documents import suggestion
 from staves.errors import InputError, quoted
 from staves.hardware import Cluster
-from staves.scheduling import JobKind, JobView
+from staves.scheduling import Estimator, JobKind, JobView
 from staves.simulation._application import Application
 from staves.simulation._profile_work import ApplicationRates, ProfileWork
-from staves.simulation._work import Submission
+from staves.simulation._sia_work import SiaWork
+from staves.simulation._work import Submission, Work
 from staves.simulation._workload import Request, Workload
 
 
@@ -21,8 +22,9 @@ def submissions(
     kind: JobKind,
     *,
     in_place_seconds: float | None = None,
+    estimator: Estimator | None = None,
 ) -> list[Submission]:
-    """Return the jobs, sharing one table of rates for each application and batch.
+    """Return the jobs; those whose rates are the truth share one table for a kind and batch.
 
     Args:
         workload: the requests.
@@ -30,6 +32,7 @@ def submissions(
         cluster: whose types and nodes count.
         kind: what the jobs can do. Rigid jobs have what they asked for, of one type.
         in_place_seconds: the pause of a change in place; None: a change is a restart.
+        estimator: what jobs' speeds are learned with; None: they are known.
 
     Raises:
         InputError: a job's application has no profile, or its requests fit on no devices at all.
@@ -45,6 +48,13 @@ def submissions(
                 f"{request.name}: no profile of the application {quoted(request.application)}",
                 hint=suggestion(request.application, applications),
             )
+        work: Work
+        if estimator == "sia":
+            adaptive = kind == "adaptive"
+            work = SiaWork(application, types, sizes, request.batch, adaptive=adaptive)
+            view = _view(request, application, work, cluster.total, kind, in_place_seconds)
+            result.append(Submission(view, work))
+            continue
         batch = None if kind == "adaptive" else request.batch
         key = (application.name, batch)
         if key not in shared:
@@ -58,7 +68,7 @@ def submissions(
 def _view(
     request: Request,
     application: Application,
-    work: ProfileWork,
+    work: Work,
     devices: int,
     kind: JobKind,
     in_place_seconds: float | None,
