@@ -105,7 +105,7 @@ def test_people_get_a_table(files: list[str], capsys: pytest.CaptureFixture[str]
 def test_in_place_pauses_are_for_those_who_change_in_place(
     files: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = [*files[:2], "--workload", "synthetic-6", "--policy", "sia"]
+    options = [*files[:2], "--workload", "synthetic-12", "--policy", "sia"]
     published = untimed(simulate(capsys, *options))
     assert untimed(simulate(capsys, *options, "--pauses", "own")) == published
     options[-1] = "heet"

@@ -170,6 +170,7 @@ def simulate(
                 repair_seconds=repairs * 3600,
                 in_place=in_place is not None,
                 straggler_share=stragglers,
+                free_moves=True,  # as in both set-ups
             ),
         )
         for name in policies

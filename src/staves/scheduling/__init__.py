@@ -1,8 +1,8 @@
 """Policies: a view of cluster and jobs in, a decision out; and from counts to devices."""
 
 from staves.scheduling._fifo import Fifo
-from staves.scheduling._place import place
-from staves.scheduling._policy import JobKind, Policy
+from staves.scheduling._place import Placing, place
+from staves.scheduling._policy import Estimator, JobKind, Policy
 from staves.scheduling._probes import with_probes
 from staves.scheduling._registry import policies, policy
 from staves.scheduling._sia import Sia
@@ -15,6 +15,7 @@ from staves.scheduling.heet import Heet
 __all__ = [
     "Counts",
     "Decision",
+    "Estimator",
     "Fifo",
     "Gavel",
     "GavelFtf",
@@ -24,6 +25,7 @@ __all__ = [
     "JobKind",
     "JobView",
     "Option",
+    "Placing",
     "Policy",
     "Rates",
     "Reason",

@@ -5,11 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar, Literal
 
+from staves.scheduling._place import Placing
 from staves.scheduling._view import Decision, View
 
 JobKind = Literal["adaptive", "elastic", "rigid"]
 """adaptive: any number of devices, and the batch of greatest goodput. elastic: any number, a fixed
 batch. rigid: the number and the batch that its owner asked for."""
+
+Estimator = Literal["sia", "product"]
+"""sia: fits of Sia's throughput model (`estimation.SiaRates`). product: this product's step-time
+lines (`estimation.JobProfile`)."""
 
 
 class Policy(ABC):
@@ -27,9 +32,8 @@ class Policy(ABC):
     in_place: ClassVar[bool] = False
     """Whether the system it belongs to changes running jobs in place, without a restart."""
 
-    estimator: ClassVar[Literal["none", "sia", "product"]] = "none"
-    """How the system it belongs to learns speeds: not at all (it is told them), by Sia's fit of its
-    throughput model, or by this product's step-time model."""
+    estimator: ClassVar[Estimator | None] = None
+    """What its system learns jobs' speeds with; None: nothing, and a simulation tells the truth."""
 
     round_seconds: float | None = 60.0
     """Seconds between two decisions when nothing happens; None: only when something happens."""
@@ -37,8 +41,8 @@ class Policy(ABC):
     at_events: bool = True
     """Whether arrivals, ends and failures call for a decision at once, or wait for the round."""
 
-    spread: bool = False
-    """Whether new devices come from the emptiest nodes, not from the fewest; see `place`."""
+    placing: ClassVar[Placing] = "packed"
+    """How its counts become devices."""
 
     @abstractmethod
     def decide(self, view: View) -> Decision:

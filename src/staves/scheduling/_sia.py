@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +39,7 @@ RESTART_SECONDS = {
 _OTHER_RESTART = 30.0
 _DIGITS = 2
 _GAP = 1e-4
+_SHOWN = 4  # options beside which the choice is explained
 
 
 class Sia(Policy):
@@ -53,6 +55,7 @@ class Sia(Policy):
     """
 
     name = "sia"
+    placing = "aligned"
     estimator = "sia"
     round_seconds = 60.0
     at_events = False
@@ -73,20 +76,28 @@ class Sia(Policy):
             gap=_GAP,
         )
         for job, (table, rates, value), row in zip(jobs, weighed, result.rows, strict=True):
-            options = _options(job, table, rates, NONE - value)
+            best = np.argsort(value, kind="stable")[:_SHOWN].tolist()
+            others = tuple(_option(job, table, rates, value, k) for k in best if k != row)
             if row is None:
-                reasons[job.id] = _nothing(view, job, options)
+                reasons[job.id] = _nothing(view, job, others)
                 continue
-            counts = tuple(table[row].tolist())
-            chosen[job.id] = counts
-            others = tuple(option for option in options if option.counts != counts)[:3]
+            chosen[job.id] = tuple(table[row].tolist())
             reasons[job.id] = Reason(
-                f"{in_words(counts, view.types)}: best for all jobs together, by its goodput over"
-                " its smallest.",
-                next(option for option in options if option.counts == counts),
-                others,
+                f"{in_words(chosen[job.id], view.types)}: best for all jobs together, by its"
+                " goodput over its smallest.",
+                _option(job, table, rates, value, row),
+                tuple(replace(option, why="worth less to all jobs together") for option in others),
             )
-        return Decision(chosen, reasons, result.value, result.bound)
+        return Decision(
+            chosen,
+            reasons,
+            result.value,
+            result.bound,
+            {
+                job.id: (table, NONE - value)
+                for job, (table, _, value) in zip(jobs, weighed, strict=True)
+            },
+        )
 
 
 def _sizes(view: View, g: int) -> list[int]:
@@ -148,25 +159,19 @@ def _restart_factor(view: View, job: JobView) -> float:
     return max(age - job.restarts * cost, 0.0) / (age + cost) if age >= cost else 1.0
 
 
-def _options(
-    job: JobView, table: Table, rates: NDArray[np.float64], utility: NDArray[np.float64]
-) -> list[Option]:
-    """Return what was weighed, best first."""
-    return [
-        Option(
-            tuple(table[row].tolist()),
-            float(rates[row]),
-            job.remaining / float(rates[row]),
-            float(utility[row]),
-            "worth less to all jobs together",
-        )
-        for row in np.argsort(-utility, kind="stable").tolist()
-    ]
+def _option(
+    job: JobView, table: Table, rates: NDArray[np.float64], value: NDArray[np.float64], row: int
+) -> Option:
+    rate = float(rates[row])
+    return Option(tuple(table[row].tolist()), rate, job.remaining / rate, NONE - float(value[row]))
 
 
-def _nothing(view: View, job: JobView, options: list[Option]) -> Reason:
-    if not options:
+def _nothing(view: View, job: JobView, others: tuple[Option, ...]) -> Reason:
+    if not others:
         return impossible(view, job) or Reason("No configuration that is free for it runs it.")
+    why = "other jobs have more of it"
     return Reason(
-        "Other jobs have more of the devices that it could use.", None, tuple(options[:3])
+        "Other jobs have more of the devices that it could use.",
+        None,
+        tuple(replace(option, why=why) for option in others),
     )

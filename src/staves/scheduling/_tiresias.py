@@ -41,7 +41,8 @@ class Tiresias(Policy):
     name = "tiresias"
     round_seconds = 60.0
     at_events = False
-    spread = True
+    job_kind = "rigid"
+    placing = "spread"
 
     def __init__(self, threshold: float = THRESHOLD) -> None:
         self._threshold = threshold

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from collections import defaultdict
 from dataclasses import replace
 
 from staves.hardware import Allocation
@@ -38,11 +39,13 @@ class Active:
         self._checkpoint_seconds = checkpoint_seconds
         self._phase = 0
         self._attained = self._waiting = 0.0
+        self._held: dict[int, float] = defaultdict(float)
         self._rate, self._slowdown = 0.0, 1.0
         self._at = self._since = self._paused_until = self.job.submitted
         self._started: float | None = None
         self._restarts = 0
         self._tried = 0
+        self._learned = False
         self._measured = True
         self._spans: list[Span] = []
         self._pauses: list[Pause] = []
@@ -58,7 +61,10 @@ class Active:
             self._note_checkpoints(worked)
             if worked > 0:
                 self._tried = max(self._tried, len(self.allocation))
+                self._learned |= self._work.trained(self._phase)
             self._attained += len(self.allocation) * passed
+            for g, nodes in enumerate(self._placement or ()):
+                self._held[g] += passed if nodes else 0.0
             self._waiting = max(0.0, self._waiting - passed)
         self._at = now
 
@@ -70,8 +76,8 @@ class Active:
             self._trained %= self._checkpoint_seconds
             self._saved = max(self._saved, self._done - self._trained * self._rate)
 
-    def view(self) -> JobView:
-        """Return the job as a policy sees it."""
+    def view(self, types: int) -> JobView:
+        """Return the job as a policy sees it that looks at so many types."""
         return replace(
             self.job,
             rates=self._work.rates(self._phase),
@@ -84,6 +90,8 @@ class Active:
             restarts=self._restarts,
             scale_limit=2 * self._tried or 1,
             progress=self._done,
+            held_seconds=tuple(self._held[g] for g in range(types)),
+            step_work=self._work.step_work(self._phase),
         )
 
     def give(
@@ -93,12 +101,18 @@ class Active:
         placement: Placement | None,
         *,
         slowdown: float = 1.0,
+        free_moves: bool = False,
     ) -> None:
         """Give the job these devices from now on, or none, and let it pause for the change.
 
-        Devices of other nodes in the same pattern are a change as any other.
+        Devices of other nodes in the same pattern are a change as any other, unless moves are free.
         """
         if allocation == self.allocation:
+            return
+        moves = free_moves and placement == self._placement and slowdown == self._slowdown
+        if moves and self.allocation is not None:
+            self._close()
+            self.allocation = allocation
             return
         started = self.allocation is None
         self._close()
@@ -145,8 +159,20 @@ class Active:
         self._choose_rate()
         return False
 
+    def choose_again(self) -> bool:
+        """Let the job run as it now thinks best; say whether its rate has changed."""
+        if not self._learned or self.allocation is None:
+            return False
+        before = self._rate
+        self._choose_rate()
+        if self._rate == before:
+            return False
+        self.version += 1
+        return True
+
     def _choose_rate(self) -> None:
         assert self._placement is not None
+        self._learned = False
         self._rate = self._work.rate(self._phase, self._placement) / self._slowdown
         self._measured &= self._work.measured(self._phase, self._placement)
 

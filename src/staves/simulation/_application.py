@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from staves.errors import InputError
+from staves.estimation import GradientStatistics
 from staves.simulation._curves import StepTable
 
 Array = NDArray[np.float64]
@@ -41,6 +42,14 @@ class Statistics:
         noise = np.interp(batch, self.batches, self.noise[epoch])
         gained: Array = (noise + square) / (noise * (self.batches[0] / batch) + square)
         return gained
+
+    def at(self, epoch: int, batch: float) -> GradientStatistics:
+        """Return the statistics of one batch in an epoch."""
+        square, noise = self.gradient_square[epoch], self.noise[epoch]
+        return GradientStatistics(
+            float(np.interp(batch, self.batches, square)),
+            float(np.interp(batch, self.batches, noise)),
+        )
 
 
 @dataclass(frozen=True, eq=False)

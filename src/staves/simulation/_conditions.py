@@ -26,6 +26,9 @@ class Conditions:
         straggler_share: the share of nodes that are slow for good.
         straggler_slowdown: by what factor their steps are longer; a job waits for its slowest node.
 
+        free_moves: whether a change to other nodes, as many devices on each as before, costs
+            nothing, as in the simulators of Sia and Pollux.
+
     Raises:
         InputError: a time or factor is out of range.
     """
@@ -37,6 +40,7 @@ class Conditions:
     in_place: bool = False
     straggler_share: float = 0.0
     straggler_slowdown: float = 2.0
+    free_moves: bool = False
 
     def __post_init__(self) -> None:
         for name in ("failure_seconds", "repair_seconds", "checkpoint_seconds"):

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from staves.estimation import JobProfile, Point, ProfileRates
 from staves.scheduling import Counts, Rates
 from staves.simulation._profile_work import ApplicationRates
-from staves.simulation._sia_work import one_device_points
 from staves.simulation._work import Placement
 from staves.steptime import Communication, Line
 
@@ -36,7 +35,7 @@ class ProductWork:
         application = shared.application
         statistics = application.statistics
         self._batches = statistics.batches if shared.batch is None else np.array([shared.batch])
-        points = dict(zip(shared.types, one_device_points(shared), strict=True))
+        points = _one_device_points(shared)
         self._lines = {name: _lines(seen) for name, seen in points.items() if seen}
         self._bounds: dict[str, tuple[int, int | None]] = {
             name: (0, int(max(point.local_batch for point in seen)) if seen else 0)
@@ -70,6 +69,14 @@ class ProductWork:
             self._corrections[counts] = rate / believed
         self._rates = None
         return rate
+
+    def trained(self, phase: int) -> bool:
+        """Return False: its trainer has measured its steps when the rate was asked for."""
+        return False
+
+    def step_work(self, phase: int) -> float:
+        """Return the gain of the fixed batch in reference samples; 0 where the batch adapts."""
+        return self._shared.step_work(phase)
 
     def rates(self, phase: int) -> Rates:
         """Return what is believed of each configuration."""
@@ -132,3 +139,22 @@ def _lines(points: tuple[Point, ...]) -> tuple[Line, Line]:
         Line(fixed * _FORWARD_SHARE, slope * _FORWARD_SHARE),
         Line(fixed * (1 - _FORWARD_SHARE), slope * (1 - _FORWARD_SHARE)),
     )
+
+
+def _one_device_points(shared: ApplicationRates) -> dict[str, tuple[Point, ...]]:
+    """Return for each type what its profile on one device says; nothing where it has none."""
+    application = shared.application
+    result: dict[str, tuple[Point, ...]] = {}
+    for name in shared.types:
+        table = application.tables.get(name)
+        curve = None if table is None else table.curve((1,))
+        result[name] = ()
+        if curve is not None:
+            result[name] = tuple(
+                Point(1, 1, batch, step - sync, step)
+                for batch, step, sync in zip(
+                    curve.batch.tolist(), curve.step.tolist(), curve.sync.tolist(), strict=True
+                )
+                if batch <= application.local_limit(name)
+            )
+    return result

@@ -48,6 +48,16 @@ class ApplicationRates:
         ends = self.application.statistics.epoch_ends * self.application.reference
         return tuple(ends.tolist())
 
+    def step_work(self, epoch: int) -> float:
+        """Return the reference samples that a step of the fixed batch is worth; else 0.
+
+        Calibrated as rates are, so that a rate over it is steps a second at the profile's speed.
+        """
+        if self.batch is None:
+            return 0.0
+        gain = self.application.statistics.gain(epoch, np.array(float(self.batch)))
+        return float(gain) * self.application.reference
+
     def epoch(self, epoch: int) -> EpochRates:
         """Return the rates in one epoch."""
         if epoch not in self._epochs:
@@ -166,9 +176,17 @@ class ProfileWork:
         """Return the goodput on a placement."""
         return self._shared.epoch(phase).at(placement)
 
+    def trained(self, phase: int) -> bool:
+        """Return False: there is nothing to learn."""
+        return False
+
     def rates(self, phase: int) -> EpochRates:
         """Return the goodputs by configuration."""
         return self._shared.epoch(phase)
+
+    def step_work(self, phase: int) -> float:
+        """Return the gain of the fixed batch in reference samples; 0 where the batch adapts."""
+        return self._shared.step_work(phase)
 
     def measured(self, phase: int, placement: Placement) -> bool:
         """Say whether all of it was measured, or lies between what was."""

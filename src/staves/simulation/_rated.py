@@ -83,6 +83,14 @@ class RatedWork:
             table = self._application.together
         return table.get(name, {}).get(sum(nodes), 0.0)
 
+    def trained(self, phase: int) -> bool:
+        """Return False: there is nothing to learn."""
+        return False
+
+    def step_work(self, phase: int) -> float:
+        """Return 1: work is counted in steps."""
+        return 1.0
+
     def rates(self, phase: int) -> Rates:
         """Return the rates on as few nodes as possible."""
         return self._packed

@@ -1,180 +1,171 @@
-"""Beliefs as Sia's system forms them: its throughput model, fitted to what a job was seen at."""
+"""Adaptive jobs as Sia and Pollux run them: the batch is chosen by what has been learned so far."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from staves.estimation import Point, ThroughputFit, fit_throughput
-from staves.scheduling import Counts
-from staves.simulation._profile_work import ApplicationRates
-from staves.simulation._ways import Ways
+from staves.estimation import (
+    BatchLimits,
+    GradientStatistics,
+    Point,
+    SiaRates,
+    ThroughputFit,
+    choose_batch,
+    fit_throughput,
+)
+from staves.simulation._application import Application
+from staves.simulation._curves import Curve
 from staves.simulation._work import Placement
 
-Array = NDArray[np.float64]
+_ROUNDING = 1e-8
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """How the job runs now."""
+
+    kind: int
+    point: Point
+    batch: float
+    seconds: float
 
 
 class SiaWork:
-    """One job that Sia's estimator watches (SOSP '23, section 3.2; AdaptDL).
+    """One job whose beliefs are Sia's: a fit of each type that it has trained on.
 
-    It begins with one-device profiles of each type at all batches. Every placement and batch that
-    the job runs at is one more point for its type, and calls for a new fit. A type on which it has
-    only been profiled on one device is believed to scale as one where it has run on several, by the
-    ratio of their one-device throughputs, or else perfectly. The batch of greatest believed goodput
-    is chosen; progress is true. Gradient statistics are those at the batch that ran last. Unlike
-    devices are no option.
+    Its goodput is the truth of its profile at a batch that it chooses by its fit of the type, its
+    last gradient statistics, and the limits of where it stands; the smallest batch, or the least
+    that its devices can hold, until it has both. The policy's beliefs search batches up to
+    `batch` only, as the released code does, and by the limits of the type.
 
     Args:
-        shared: the application's true rates, for this job's batch.
-    """
-
-    def __init__(self, shared: ApplicationRates) -> None:
-        self._shared = shared
-        self._points = [list(points) for points in one_device_points(shared)]
-        self._last_batch = float(shared.application.reference)
-        self._fits = [fit_throughput(points) if points else None for points in self._points]
-        self._rates: SiaRates | None = None
-        self._rates_of = -1
-
-    @property
-    def marks(self) -> tuple[float, ...]:
-        """The ends of the epochs, reference samples."""
-        return self._shared.marks
-
-    def rate(self, phase: int, placement: Placement) -> float:
-        """Return the true goodput at the batch that is believed best, and learn from it."""
-        used = [g for g, nodes in enumerate(placement) if nodes]
-        way = self._shared.way(self._shared.number(placement))
-        if len(used) != 1 or not len(way.batch):
-            return 0.0
-        (g,) = used
-        fit = self._fits[g]
-        assert fit is not None
-        nodes, devices = len(placement[g]), sum(placement[g])
-        best = int((self.gain(phase, way.batch) / predicted(fit, nodes, devices, way)).argmax())
-        application = self._shared.application
-        steps = float(application.statistics.gain(phase, way.batch[[best]])[0])
-        self._last_batch = float(way.batch[best])
-        step, sync = float(way.step[best]), float(way.sync[best])
-        point = Point(nodes, devices, float(way.local[best]), step - sync, step)
-        if point not in self._points[g]:
-            self._points[g].append(point)
-            self._fits[g] = fit_throughput(self._points[g])
-        self._rates = None
-        true = steps / float(way.seconds[best]) / application.calibration
-        return true * application.reference
-
-    def rates(self, phase: int) -> SiaRates:
-        """Return what the fits say of each configuration of one type."""
-        if self._rates is None or self._rates_of != phase:
-            self._rates = SiaRates(self, self._shared, self._fits, self._tried(), phase)
-            self._rates_of = phase
-        return self._rates
-
-    def measured(self, phase: int, placement: Placement) -> bool:
-        """Say whether the truth there rests on measurements."""
-        return self._shared.way(self._shared.number(placement)).measured
-
-    def points(self, type_index: int) -> list[Point]:
-        """Return what is known of a type."""
-        return list(self._points[type_index])
-
-    def gain(self, phase: int, batch: Array) -> Array:
-        """Return the believed gain of batches, by the statistics at the batch that ran last."""
-        statistics = self._shared.application.statistics
-        at = np.array([self._last_batch])
-        square = float(np.interp(at, statistics.batches, statistics.gradient_square[phase])[0])
-        noise = float(np.interp(at, statistics.batches, statistics.noise[phase])[0])
-        gained: Array = (noise + square) / (noise * (statistics.batches[0] / batch) + square)
-        return gained
-
-    def _tried(self) -> list[bool]:
-        return [any(p.devices > 1 for p in points) for points in self._points]
-
-
-class SiaRates:
-    """Believed goodputs by configuration, in reference samples a second.
-
-    Args:
-        work: whose gain counts.
-        shared: the application.
-        fits: by type; None where the type does not run the job.
-        tried: whether the job has run on several devices of the type.
-        phase: the epoch.
+        application: the profile.
+        types: names of the cluster's types.
+        node_sizes: devices of each type on a node.
+        batch: total batch that the owner asked for.
+        adaptive: whether the batch is chosen between the application's smallest and largest; else
+            it is `batch`.
     """
 
     def __init__(
         self,
-        work: SiaWork,
-        shared: ApplicationRates,
-        fits: Sequence[ThroughputFit | None],
-        tried: Sequence[bool],
-        phase: int,
+        application: Application,
+        types: Sequence[str],
+        node_sizes: Sequence[int],
+        batch: int,
+        *,
+        adaptive: bool = True,
     ) -> None:
-        self._work, self._shared, self._fits = work, shared, tuple(fits)
-        self._tried, self._phase = tuple(tried), phase
-        self._known: dict[Counts, float] = {}
+        self._application, self._types = application, tuple(types)
+        self._node_sizes = tuple(node_sizes)
+        ends = application.statistics.epoch_ends * application.reference
+        self._marks = tuple(ends.tolist())
+        self._smallest = application.reference if adaptive else batch
+        self._largest = float(application.largest_batch if adaptive else batch)
+        self._fixed_batch = 0 if adaptive else batch
+        self._limits: dict[int, BatchLimits] = {}
+        self._alone = [math.nan] * len(self._types)
+        for g, name in enumerate(self._types):
+            table = application.tables.get(name)
+            alone = None if table is None else table.curve((1,))
+            if table is None or alone is None:
+                continue
+            curves = (table.placements or table.shapes).values()
+            least = min(float(curve.batch[0]) for curve in curves)
+            most = min(max(curve.largest for curve in curves), application.local_limit(name))
+            self._limits[g] = BatchLimits(application.reference, self._smallest, batch, least, most)
+            self._alone[g] = alone.largest / float(alone.step.max())
+        self._points: dict[int, dict[tuple[int, int, float], Point]] = {}
+        self._gradients: GradientStatistics | None = None
+        self._running: _Running | None = None
+        self._beliefs: SiaRates | None = None
 
-    def __call__(self, configurations: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return goodputs (C,) of configurations (C, G); 0 for mixed ones."""
-        return np.array([self._rate(tuple(row)) for row in configurations.tolist()])
+    @property
+    def marks(self) -> tuple[float, ...]:
+        """The ends of the epochs, reference samples."""
+        return self._marks
 
-    def _rate(self, counts: Counts) -> float:
-        if counts not in self._known:
-            self._known[counts] = self._computed(counts)
-        return self._known[counts]
-
-    def _computed(self, counts: Counts) -> float:
-        used = [g for g, count in enumerate(counts) if count]
-        if len(used) != 1 or self._fits[used[0]] is None:
+    def rate(self, phase: int, placement: Placement) -> float:
+        """Choose the batch anew and return the true goodput with it; 0 where it cannot run."""
+        used = [g for g, nodes in enumerate(placement) if nodes]
+        curve = None
+        if len(used) == 1 and used[0] in self._limits:
+            curve = self._application.tables[self._types[used[0]]].curve(placement[used[0]])
+        if curve is None:
+            self._running = None
             return 0.0
-        (g,), total = used, sum(counts)
-        if total == 1 or self._tried[g]:
-            return self._by_fit(g, g, total)
-        alone = self._by_fit(g, g, 1)
-        for other, tried in enumerate(self._tried):
-            if tried:
-                there = self._by_fit(other, other, 1)
-                scaled = self._by_fit(other, g, total)
-                return scaled * alone / there if there > 0 else 0.0
-        return self._by_fit(g, g, total)
+        g = used[0]
+        nodes, devices = len(placement[g]), sum(placement[g])
+        local, extra = self._batch(g, nodes, devices, curve)
+        step, sync = (float(value[0]) for value in curve.at(np.array([local])))
+        seconds = step + extra * (step - sync)
+        batch = devices * local * (extra + 1)
+        self._running = _Running(g, Point(nodes, devices, local, step - sync, step), batch, seconds)
+        gain = float(self._application.statistics.gain(phase, np.array(batch)))
+        return gain / seconds / self._application.calibration * self._application.reference
 
-    def _by_fit(self, fitted: int, type_index: int, total: int) -> float:
-        """Return the goodput on `total` of a type's devices, by the fit of type `fitted`."""
-        fit = self._fits[fitted]
-        counts = tuple(total if h == type_index else 0 for h in range(len(self._fits)))
-        placement = self._shared.placement(counts)
-        way = self._shared.way(self._shared.packed(counts))
-        if fit is None or not len(way.batch):
-            return 0.0
-        seconds = predicted(fit, len(placement[type_index]), total, way)
-        application = self._shared.application
-        best = float((self._work.gain(self._phase, way.batch) / seconds).max())
-        return best / application.calibration * application.reference
+    def trained(self, phase: int) -> bool:
+        """Learn from having trained where it stands; say whether there was something to learn."""
+        running = self._running
+        if running is None:
+            return False
+        gradients = self._application.statistics.at(phase, running.batch)
+        point = running.point
+        points = self._points.setdefault(running.kind, {})
+        key = (point.nodes, point.devices, point.local_batch)
+        if key in points and gradients == self._gradients:
+            return False
+        points.setdefault(key, point)
+        self._gradients = gradients
+        self._beliefs = None
+        return True
 
-
-def predicted(fit: ThroughputFit, nodes: int, devices: int, way: Ways) -> Array:
-    """Return the seconds of a step at every batch of `way`, as the fit has it."""
-    return fit.step_seconds(nodes, devices, way.local, way.accumulation)
-
-
-def one_device_points(shared: ApplicationRates) -> list[tuple[Point, ...]]:
-    """Return for each type what its profile on one device says; none where it has no profile."""
-    application = shared.application
-    result = []
-    for name in shared.types:
-        table = application.tables.get(name)
-        curve = None if table is None else table.curve((1,))
-        points: tuple[Point, ...] = ()
-        if curve is not None:
-            points = tuple(
-                Point(1, 1, batch, step - sync, step)
-                for batch, step, sync in zip(
-                    curve.batch.tolist(), curve.step.tolist(), curve.sync.tolist(), strict=True
-                )
-                if batch <= application.local_limit(name)
+    def rates(self, phase: int) -> SiaRates:
+        """Return what Sia believes, whatever the epoch."""
+        if self._beliefs is None:
+            fits = {g: self._fit(g) for g in self._points}
+            self._beliefs = SiaRates(
+                fits, self._gradients, self._limits, self._node_sizes, self._alone
             )
-        result.append(points)
-    return result
+        return self._beliefs
+
+    def step_work(self, phase: int) -> float:
+        """Return the gain of the fixed batch in reference samples; 0 where the batch adapts."""
+        if not self._fixed_batch:
+            return 0.0
+        gain = self._application.statistics.gain(phase, np.array(float(self._fixed_batch)))
+        return float(gain) * self._application.reference
+
+    def measured(self, phase: int, placement: Placement) -> bool:
+        """Say whether all of it was measured, or lies between what was."""
+        curves = [
+            self._application.tables[self._types[g]].curve(nodes)
+            for g, nodes in enumerate(placement)
+            if nodes and g in self._limits
+        ]
+        return all(curve is not None and curve.measured for curve in curves)
+
+    def _fit(self, g: int) -> ThroughputFit:
+        return fit_throughput(self._points[g].values())
+
+    def _batch(self, g: int, nodes: int, devices: int, curve: Curve) -> tuple[float, float]:
+        """Return the local batch and the passes before the last of a step."""
+        reference, largest = self._application.reference, self._largest
+        least = self._limits[g].local_least
+        here = BatchLimits(reference, self._smallest, largest, least, curve.largest)
+        if self._gradients is not None and g in self._points:
+            choice = choose_batch(
+                self._fit(g), self._gradients, here, np.array([nodes]), np.array([devices])
+            )
+            local, extra = float(choice.local[0]), float(choice.accumulation[0])
+        else:
+            batch = max(self._smallest, least * devices)
+            share = math.ceil(batch / devices - _ROUNDING)
+            extra = math.ceil(share / here.local_most - _ROUNDING) - 1
+            extra = max(extra, 1) if devices == 1 and batch > reference else extra
+            local = math.ceil(share / (extra + 1) - _ROUNDING)
+        return min(local, curve.largest, largest // (devices * (extra + 1))), extra

@@ -253,7 +253,7 @@ class _Run:
         ordered = sorted(
             self.active.values(), key=lambda a: (a.job.submitted, self._index[a.job.id])
         )
-        jobs = tuple(active.view() for active in ordered)
+        jobs = tuple(active.view(len(self._types)) for active in ordered)
         view = View(self.now, self._types, self._capacity, self._nodes, jobs)
         before = time.process_time()
         decision = self._policy.decide(view)
@@ -267,9 +267,19 @@ class _Run:
                 " which is no active job"
             )
         held = {a.job.id: a.allocation for a in ordered if a.allocation is not None}
-        placed = place(self._devices, decision.chosen, self._types, held)
+        pinned = {job.id for job in jobs if job.pinned}
+        placed = place(
+            self._devices,
+            decision.chosen,
+            self._types,
+            held,
+            placing=self._policy.placing,
+            fixed=pinned,
+        )
         for active in ordered:
             self._give(active, placed.get(active.job.id))
+            if active.choose_again():
+                self._foresee(active)
         idle = not decision.chosen and not self._arrivals and not self._down
         self._idle = self._idle + 1 if idle else 0
         self.stuck = self._idle >= _PATIENCE
@@ -283,7 +293,13 @@ class _Run:
         placement = placement_of(allocation, self._types)
         slowdown = max((self._slowdowns.get(node, 1.0) for node in allocation.nodes), default=1.0)
         counts = tuple(sum(nodes) for nodes in placement)
-        active.give(allocation, counts, placement, slowdown=slowdown)
+        active.give(
+            allocation,
+            counts,
+            placement,
+            slowdown=slowdown,
+            free_moves=self._conditions.free_moves,
+        )
         self._foresee(active)
 
     def advance(self, now: float) -> None:

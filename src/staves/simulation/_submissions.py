@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Literal
+from collections.abc import Mapping
 
 from staves.documents import suggestion
 from staves.errors import InputError, quoted
 from staves.hardware import Cluster
-from staves.scheduling import JobKind, JobView
+from staves.scheduling import Estimator, JobKind, JobView
 from staves.simulation._application import Application
 from staves.simulation._product_work import ProductWork
 from staves.simulation._profile_work import ApplicationRates, ProfileWork
@@ -19,14 +18,6 @@ from staves.simulation._workload import Request, Workload
 
 AnyApplication = Application | RatedApplication
 
-Estimator = Literal["none", "sia", "product"]
-
-_WORK: Mapping[Estimator, Callable[[ApplicationRates], Work]] = {
-    "none": ProfileWork,
-    "sia": SiaWork,
-    "product": ProductWork,
-}
-
 
 def submissions(
     workload: Workload,
@@ -35,17 +26,17 @@ def submissions(
     kind: JobKind,
     *,
     in_place_seconds: float | None = None,
-    estimator: Estimator = "none",
+    estimator: Estimator | None = None,
 ) -> list[Submission]:
-    """Return the jobs, sharing one table of rates for each application and batch.
+    """Return the jobs; those whose rates are the truth share one table for a kind and batch.
 
     Args:
         workload: the requests.
         applications: their profiles by name.
         cluster: whose types and nodes count.
         kind: what the jobs can do. Rigid jobs have what they asked for, of one type.
-        estimator: what policies believe of speeds: the truth (none), or what is learned.
         in_place_seconds: the pause of a change in place; None: a change is a restart.
+        estimator: what jobs' speeds are learned with; None: they are known.
 
     Raises:
         InputError: a job's application has no profile, or its requests fit on no devices at all.
@@ -61,22 +52,31 @@ def submissions(
                 f"{request.name}: no profile of the application {quoted(request.application)}",
                 hint=suggestion(request.application, applications),
             )
-        batch = None if kind == "adaptive" else request.batch
-        if isinstance(application, RatedApplication):
-            rated = RatedWork(application, types, sizes, request.steps or 0.0)
-            result.append(
-                Submission(
-                    _view(request, application, rated, cluster.total, kind, in_place_seconds), rated
-                )
-            )
-            continue
-        key = (application.name, batch)
-        if key not in shared:
-            shared[key] = ApplicationRates(application, types, sizes, batch)
-        work = _WORK[estimator](shared[key])
+        work = _work(request, application, types, sizes, kind, estimator, shared)
         view = _view(request, application, work, cluster.total, kind, in_place_seconds)
         result.append(Submission(view, work))
     return result
+
+
+def _work(
+    request: Request,
+    application: AnyApplication,
+    types: tuple[str, ...],
+    sizes: tuple[int, ...],
+    kind: JobKind,
+    estimator: Estimator | None,
+    shared: dict[tuple[str, int | None], ApplicationRates],
+) -> Work:
+    if isinstance(application, RatedApplication):
+        return RatedWork(application, types, sizes, request.steps or 0.0)
+    if estimator == "sia":
+        adaptive = kind == "adaptive"
+        return SiaWork(application, types, sizes, request.batch, adaptive=adaptive)
+    batch = None if kind == "adaptive" else request.batch
+    key = (application.name, batch)
+    if key not in shared:
+        shared[key] = ApplicationRates(application, types, sizes, batch)
+    return ProductWork(shared[key]) if estimator == "product" else ProfileWork(shared[key])
 
 
 def _view(

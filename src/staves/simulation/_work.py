@@ -40,8 +40,16 @@ class Work(Protocol):
         """Return reference samples a second; asked at each phase's start and each new placement."""
         ...
 
+    def trained(self, phase: int) -> bool:
+        """Note that it has trained at the last `rate`; say whether it would now be another."""
+        ...
+
     def rates(self, phase: int) -> Rates:
         """Return what is believed of the job's rates in this phase."""
+        ...
+
+    def step_work(self, phase: int) -> float:
+        """Return the reference samples that a step is worth where the batch is fixed; else 0."""
         ...
 
     def measured(self, phase: int, placement: Placement) -> bool:
@@ -71,9 +79,17 @@ class FluidWork:
         counts = [sum(nodes) for nodes in placement]
         return float(self.believed(np.array([counts], dtype=np.int64))[0])
 
+    def trained(self, phase: int) -> bool:
+        """Return False: there is nothing to learn."""
+        return False
+
     def rates(self, phase: int) -> Rates:
         """Return the rates."""
         return self.believed
+
+    def step_work(self, phase: int) -> float:
+        """Return 0: there are no steps."""
+        return 0.0
 
     def measured(self, phase: int, placement: Placement) -> bool:
         """Return True: there is nothing but the rates."""

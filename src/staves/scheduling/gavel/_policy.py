@@ -40,6 +40,7 @@ class _Rounds(Policy):
     pairs without a share come last. What does not fit is passed over.
     """
 
+    job_kind = "rigid"
     round_seconds = 360.0
     at_events = False
 
