@@ -138,7 +138,10 @@ def test_between_shapes_it_is_linear_and_outside_it_says_so(seed: int) -> None:
 
 def test_beyond_the_measured_range() -> None:
     table, _ = plane_table(np.random.default_rng(0))
-    assert table.curve((1,) * 9) is None
+    assert table.curve((4,) * 9) is None
+    scattered = table.curve((1,) * 9)
+    assert scattered is not None
+    assert not scattered.measured
     uneven = table.curve((9, 9))  # 18 devices on 2 nodes: more than the 8 that were measured
     assert uneven is not None
     assert not uneven.measured

@@ -67,7 +67,7 @@ class StepTable:
         return max(devices for _, devices in self.shapes)
 
     def curve(self, placement: tuple[int, ...]) -> Curve | None:
-        """Return the curve of a placement (most devices first); None beyond the measured nodes.
+        """Return the curve of a placement (most devices first); None beyond the measured devices.
 
         What was not measured itself is as its shape; a shape that was not, is interpolated between
         those with as many nodes, or else between fewer and more nodes; and where that would leave
@@ -81,8 +81,10 @@ class StepTable:
         if placement in self.placements:
             return self.placements[placement]
         nodes, devices = len(placement), sum(placement)
-        if nodes > self.most_nodes or devices > self.most_devices:
+        if devices > self.most_devices:
             return None
+        if nodes > self.most_nodes:  # scattered further than anybody measured: it still runs
+            return _unmeasured(self._shape(self.most_nodes, devices))
         return self._shape(nodes, devices)
 
     def _shape(self, nodes: int, devices: int) -> Curve:
