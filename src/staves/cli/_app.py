@@ -17,6 +17,7 @@ from staves.cli._run import SETTINGS, run
 from staves.cli._scale import scale
 from staves.cli._schema import schema
 from staves.cli._show import show
+from staves.cli._simulate import policies, simulate
 from staves.cli._status import status
 from staves.cli._steer import pause, resume, stop
 from staves.cli._submit import submit
@@ -64,5 +65,7 @@ app.command()(nodes)
 app.command()(drain)
 app.command()(undrain)
 app.command()(queue)
+app.command()(simulate)
+app.command()(policies)
 app.command()(doctor)
 app.command()(schema)

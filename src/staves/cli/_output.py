@@ -40,14 +40,15 @@ def output() -> Console:
 
 def print_json(document: Any) -> None:
     """Print one JSON document; infinities become null, since JSON has none."""
-    typer.echo(json.dumps(_finite(document)))
+    typer.echo(json.dumps(finite(document)))
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
+    """Return `value` with null in place of what JSON has no number for."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
+        return {key: finite(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
+        return [finite(item) for item in value]
     return value

@@ -102,8 +102,9 @@ def print_table(
 ) -> None:
     """Print a table on standard output; see `table`."""
     console = output()
-    width = None if console.is_terminal else max(console.width, _WIDE)
-    console.print(table(columns, rows, one_line=one_line), width=width)
+    if not console.is_terminal:  # a width given to `print` is cut to the console's own
+        console.width = max(console.width, _WIDE)
+    console.print(table(columns, rows, one_line=one_line))
 
 
 def cell(value: object) -> str:

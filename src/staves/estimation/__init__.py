@@ -6,14 +6,30 @@ Estimators are called like `scheduling.Rates`: configurations (C, G) in, referen
 
 from staves.estimation._profile import JobProfile
 from staves.estimation._rates import EvenRates, GuessedRates, ProfileRates
+from staves.estimation._sia_fit import Point, ThroughputFit, fit_throughput
+from staves.estimation._sia_rates import (
+    BatchChoice,
+    BatchLimits,
+    GradientStatistics,
+    SiaRates,
+    choose_batch,
+)
 from staves.estimation._speeds import relative_speeds
 from staves.estimation._steps import TypeLines
 
 __all__ = [
+    "BatchChoice",
+    "BatchLimits",
     "EvenRates",
+    "GradientStatistics",
     "GuessedRates",
     "JobProfile",
+    "Point",
     "ProfileRates",
+    "SiaRates",
+    "ThroughputFit",
     "TypeLines",
+    "choose_batch",
+    "fit_throughput",
     "relative_speeds",
 ]

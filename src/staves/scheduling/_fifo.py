@@ -18,6 +18,7 @@ class Fifo(Policy):
     """
 
     name = "fifo"
+    job_kind = "rigid"
     round_seconds = None
 
     def decide(self, view: View) -> Decision:

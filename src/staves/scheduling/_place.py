@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from typing import Literal
 
 from staves.errors import InputError
 from staves.hardware import Allocation, Device
@@ -10,12 +12,20 @@ from staves.scheduling._view import Counts
 
 Need = dict[str, int]
 
+Placing = Literal["packed", "aligned", "spread"]
+"""packed: new devices come from the fewest nodes, and nobody moves for others. aligned: besides,
+jobs on a type where one stands on more nodes than it needs are placed anew, largest first (Sia).
+spread: new devices come from the emptiest node each time (Tiresias)."""
+
 
 def place(
     devices: Sequence[Device],
     chosen: Mapping[str, Counts],
     types: Sequence[str],
     current: Mapping[str, Allocation],
+    *,
+    placing: Placing = "packed",
+    fixed: Collection[str] = (),
 ) -> dict[str, Allocation]:
     """Return the devices of every job.
 
@@ -30,6 +40,8 @@ def place(
         chosen: by job id, devices of each type.
         types: the names of the types, in the order of the counts.
         current: by job id, what the job has; jobs that are not in `chosen` lose it.
+        placing: see `Placing`; where devices are spread, jobs come in their order in `chosen`.
+        fixed: jobs that are never placed anew.
 
     Raises:
         InputError: there are too few devices of a type.
@@ -45,11 +57,36 @@ def place(
             wanted[device.type.name] -= 1
         missing[job] = {name: n for name, n in wanted.items() if n}
     taken = {device.name for held in kept.values() for device in held}
-    free = _Free([device for device in devices if device.name not in taken])
-    for job in sorted(chosen, key=lambda job: (-sum(missing[job].values()), job)):
+    spread = placing == "spread"
+    free = _Free([device for device in devices if device.name not in taken], spread=spread)
+    largest_first = sorted(chosen, key=lambda job: (-sum(missing[job].values()), job))
+    for job in chosen if spread else largest_first:
         home = {device.node for device in kept[job]}
         kept[job] += free.take(job, missing[job], home)
+    if placing == "aligned":
+        for name in types:
+            _align(name, devices, kept, fixed)
     return {job: Allocation(tuple(kept[job])) for job in chosen}
+
+
+def _align(
+    name: str, devices: Sequence[Device], placed: dict[str, list[Device]], fixed: Collection[str]
+) -> None:
+    """Place the jobs on one type alone anew, if one of them stands on more nodes than it needs."""
+    of_type = [device for device in devices if device.type.name == name]
+    largest = max(Counter(device.node for device in of_type).values(), default=0)
+    moves = {
+        job: held
+        for job, held in placed.items()
+        if held and job not in fixed and all(device.type.name == name for device in held)
+    }
+    if all(len({d.node for d in held}) <= -(-len(held) // largest) for held in moves.values()):
+        return
+    stays = {d.name for job, held in placed.items() if job not in moves for d in held}
+    free = _Free([device for device in of_type if device.name not in stays])
+    for job in sorted(moves, key=lambda job: (-len(moves[job]), job)):
+        home = {device.node for device in moves[job]}
+        placed[job] = free.take(job, {name: len(moves[job])}, home)
 
 
 def _kept(held: Sequence[Device], wanted: Need) -> list[Device]:
@@ -72,7 +109,8 @@ def _kept(held: Sequence[Device], wanted: Need) -> list[Device]:
 class _Free:
     """The devices that nobody has, by node and type."""
 
-    def __init__(self, devices: Sequence[Device]) -> None:
+    def __init__(self, devices: Sequence[Device], *, spread: bool = False) -> None:
+        self._spread = spread
         self._nodes: dict[str, dict[str, list[Device]]] = {}
         for device in devices:
             node = self._nodes.setdefault(device.node, {})
@@ -98,12 +136,18 @@ class _Free:
         return result
 
     def _best(self, need: Need, home: set[str]) -> str | None:
-        """Return the node to take from: all if it can, then most; at home; least left over."""
+        """Return the node to take from: all if it can, then most; at home; least left over.
+
+        Where devices are spread: that which has most of the types that are needed.
+        """
         best, best_key = None, (0, False, 0)
         for node, there in self._nodes.items():
             counts = {name: len(devices) for name, devices in there.items()}
             covered = _covered(counts, need)
-            key = (covered, node in home, covered - sum(counts.values()))
+            if self._spread:
+                key = (sum(n for name, n in counts.items() if need.get(name, 0)), False, 0)
+            else:
+                key = (covered, node in home, covered - sum(counts.values()))
             if covered and (best is None or key > best_key):
                 best, best_key = node, key
         return best

@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from typing import ClassVar, Literal
 
+from staves.scheduling._place import Placing
 from staves.scheduling._view import Decision, View
+
+JobKind = Literal["adaptive", "elastic", "rigid"]
+"""adaptive: any number of devices, and the batch of greatest goodput. elastic: any number, a fixed
+batch. rigid: the number and the batch that its owner asked for."""
+
+Estimator = Literal["sia", "product"]
+"""sia: fits of Sia's throughput model (`estimation.SiaRates`). product: this product's step-time
+lines (`estimation.JobProfile`)."""
 
 
 class Policy(ABC):
@@ -17,11 +26,23 @@ class Policy(ABC):
 
     name: ClassVar[str]
 
+    job_kind: ClassVar[JobKind] = "adaptive"
+    """What it takes jobs for in a simulation where nothing else is said."""
+
+    in_place: ClassVar[bool] = False
+    """Whether the system it belongs to changes running jobs in place, without a restart."""
+
+    estimator: ClassVar[Estimator | None] = None
+    """What its system learns jobs' speeds with; None: nothing, and a simulation tells the truth."""
+
     round_seconds: float | None = 60.0
     """Seconds between two decisions when nothing happens; None: only when something happens."""
 
     at_events: bool = True
     """Whether arrivals, ends and failures call for a decision at once, or wait for the round."""
+
+    placing: ClassVar[Placing] = "packed"
+    """How its counts become devices."""
 
     @abstractmethod
     def decide(self, view: View) -> Decision:

@@ -8,13 +8,26 @@ from staves.documents import suggestion
 from staves.errors import InputError, StavesError, quoted
 from staves.scheduling._fifo import Fifo
 from staves.scheduling._policy import Policy
+from staves.scheduling._sia import Sia
 from staves.scheduling._srtf import Srtf
+from staves.scheduling._tiresias import Tiresias
+from staves.scheduling.gavel import Gavel, GavelFtf, GavelMakespan, GavelMaxMin
 from staves.scheduling.heet import Heet
 
 GROUP = "staves.policies"
 """Entry points of this group name classes of policies: `name = "package.module:Class"`."""
 
-_OWN: tuple[type[Policy], ...] = (Fifo, Srtf, Heet)
+_OWN: tuple[type[Policy], ...] = (
+    Fifo,
+    Srtf,
+    Tiresias,
+    Gavel,
+    GavelMaxMin,
+    GavelMakespan,
+    GavelFtf,
+    Sia,
+    Heet,
+)
 
 
 def policies() -> dict[str, type[Policy]]:

@@ -21,6 +21,7 @@ class Srtf(Policy):
     """
 
     name = "srtf"
+    job_kind = "rigid"
     round_seconds = None
 
     def decide(self, view: View) -> Decision:

@@ -60,6 +60,17 @@ class JobView:
         pause_left: seconds that are left of a pause under way.
         unmeasured: types on which it has never run (indices): its rates there are guesses.
         name: how reasons name it; the id where it is empty.
+        application: the kind of job that it is, where that has a name; empty for none.
+        age: seconds since it first started; 0 before.
+        restarts: changes of its devices so far, the first start not counted.
+        requested: devices that its owner asked for; 0 where nothing was asked.
+        scale_limit: devices beyond which nothing is known of its scaling, by what it has run on;
+            None for no such limit.
+        progress: reference samples that it has done.
+        held_seconds: how long it has had devices of each type, in seconds, by type; empty for
+            never. Unlike `attained`, however many devices these were.
+        step_work: reference samples that one of its steps is worth, where its batch is fixed: its
+            rate over that is steps a second; 0 where it is not known.
     """
 
     id: str
@@ -81,6 +92,14 @@ class JobView:
     pause_left: float = 0.0
     unmeasured: frozenset[int] = frozenset()
     name: str = ""
+    application: str = ""
+    age: float = 0.0
+    restarts: int = 0
+    requested: int = 0
+    scale_limit: int | None = None
+    progress: float = 0.0
+    held_seconds: tuple[float, ...] = ()
+    step_work: float = 0.0
 
     @property
     def label(self) -> str:
@@ -157,9 +176,14 @@ class Decision:
         reasons: by job id.
         value: the sum that was maximised, where the policy maximises one.
         bound: no decision has a larger one.
+        weighed: by job id the configurations, (C, G), and utilities, (C,), of which the sum is;
+            empty for a policy that weighs none.
     """
 
     chosen: Mapping[str, Counts]
     reasons: Mapping[str, Reason] = field(default_factory=dict)
     value: float | None = None
     bound: float | None = None
+    weighed: Mapping[str, tuple[NDArray[np.int64], NDArray[np.float64]]] = field(
+        default_factory=dict
+    )

@@ -113,7 +113,10 @@ def decide(
         )
     view = View(now, types, _counts(usable, types), tuple(rows.values()), tuple(jobs))
     decision = with_probes(view, policy.decide(view))
-    allocations = place(usable, decision.chosen, types, current)
+    pinned = {job.id for job in view.jobs if job.pinned}
+    allocations = place(
+        usable, decision.chosen, types, current, placing=policy.placing, fixed=pinned
+    )
     return Outcome(view, decision, allocations, unable)
 
 

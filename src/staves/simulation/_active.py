@@ -3,91 +3,178 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
+from collections import defaultdict
 from dataclasses import replace
-
-import numpy as np
 
 from staves.hardware import Allocation
 from staves.scheduling import Counts, JobView
 from staves.simulation._results import JobResult, Pause, Span
+from staves.simulation._work import Placement, Submission
 
 
 class Active:
     """A job from its coming to its end.
 
     Args:
-        job: as it was submitted; its rates are the truth.
-        believes: whether policies are told how much work is left.
+        submission: as it was submitted.
+        work_known: whether policies are told how much work is left.
+        checkpoint_seconds: seconds of training between two checkpoints.
     """
 
-    def __init__(self, job: JobView, *, work_known: bool) -> None:
-        self.job = job
+    def __init__(
+        self, submission: Submission, *, work_known: bool, checkpoint_seconds: float = math.inf
+    ) -> None:
+        self.job, self._work = submission.view, submission.work
         self.version = 0
         """Counts the changes: an end that was foreseen before the last one does not happen."""
         self.allocation: Allocation | None = None
+        self.failures = 0
+        self._marks = self._work.marks
+        self._placement: Placement | None = None
         self._counts: Counts | None = None
         self._work_known = work_known
-        self._remaining = job.remaining
-        self._attained = 0.0
-        self._waiting = 0.0
-        self._rate = 0.0
-        self._at = self._since = self._paused_until = job.submitted
+        self._done = self._saved = self._lost = 0.0
+        self._trained = 0.0  # seconds since the last checkpoint
+        self._checkpoint_seconds = checkpoint_seconds
+        self._phase = 0
+        self._attained = self._waiting = 0.0
+        self._held: dict[int, float] = defaultdict(float)
+        self._rate, self._slowdown = 0.0, 1.0
+        self._at = self._since = self._paused_until = self.job.submitted
+        self._started: float | None = None
+        self._restarts = 0
+        self._tried = 0
+        self._learned = False
+        self._measured = True
         self._spans: list[Span] = []
         self._pauses: list[Pause] = []
 
     def advance(self, now: float) -> None:
-        """Let time pass until `now`."""
+        """Let time pass until `now`: no later than `next_mark`."""
         passed = now - self._at
         if self.allocation is None:
             self._waiting += passed
         else:
             worked = max(0.0, now - max(self._at, self._paused_until))
-            self._remaining = max(0.0, self._remaining - worked * self._rate)
+            self._done = min(self._done + worked * self._rate, self._marks[self._phase])
+            self._note_checkpoints(worked)
+            if worked > 0:
+                self._tried = max(self._tried, len(self.allocation))
+                self._learned |= self._work.trained(self._phase)
             self._attained += len(self.allocation) * passed
+            for g, nodes in enumerate(self._placement or ()):
+                self._held[g] += passed if nodes else 0.0
             self._waiting = max(0.0, self._waiting - passed)
         self._at = now
 
-    def view(self) -> JobView:
-        """Return the job as a policy sees it."""
+    def _note_checkpoints(self, worked: float) -> None:
+        if math.isinf(self._checkpoint_seconds):
+            return
+        self._trained += worked
+        if self._trained >= self._checkpoint_seconds:
+            self._trained %= self._checkpoint_seconds
+            self._saved = max(self._saved, self._done - self._trained * self._rate)
+
+    def view(self, types: int) -> JobView:
+        """Return the job as a policy sees it that looks at so many types."""
         return replace(
             self.job,
-            remaining=self._remaining if self._work_known else math.inf,
+            rates=self._work.rates(self._phase),
+            remaining=self._marks[-1] - self._done if self._work_known else math.inf,
             current=self._counts,
             attained=self._attained,
             waiting=self._waiting,
             pause_left=max(0.0, self._paused_until - self._at),
+            age=0.0 if self._started is None else self._at - self._started,
+            restarts=self._restarts,
+            scale_limit=2 * self._tried or 1,
+            progress=self._done,
+            held_seconds=tuple(self._held[g] for g in range(types)),
+            step_work=self._work.step_work(self._phase),
         )
 
-    def give(self, allocation: Allocation | None, counts: Counts | None) -> None:
-        """Give the job these devices from now on, or none, and let it pause for the change."""
+    def give(
+        self,
+        allocation: Allocation | None,
+        counts: Counts | None,
+        placement: Placement | None,
+        *,
+        slowdown: float = 1.0,
+        free_moves: bool = False,
+    ) -> None:
+        """Give the job these devices from now on, or none, and let it pause for the change.
+
+        Devices of other nodes in the same pattern are a change as any other, unless moves are free.
+        """
         if allocation == self.allocation:
+            return
+        moves = free_moves and placement == self._placement and slowdown == self._slowdown
+        if moves and self.allocation is not None:
+            self._close()
+            self.allocation = allocation
             return
         started = self.allocation is None
         self._close()
         self.version += 1
         self.allocation, self._counts, self._since = allocation, counts, self._at
-        if counts is None:
+        self._placement, self._slowdown = placement, slowdown
+        self._saved, self._trained = self._done, 0.0  # it is saved before it changes
+        if placement is None:
             self._rate, self._paused_until = 0.0, self._at
             return
-        self._rate = float(self.job.rates(np.array([counts], dtype=np.int64))[0])
+        self._restarts += self._started is not None
+        self._started = self._at if self._started is None else self._started
+        self._choose_rate()
         pause = self.job.start_pause if started else self.job.resize_pause
         until = max(self._paused_until, self._at + pause)  # a pause is not cut short by another
         self._paused_until = until
         if until > self._at:
             self._pauses.append(Pause(self._at, until - self._at))
 
-    def end(self) -> float:
-        """Return when the work will be done if nothing changes; inf where it will not."""
+    def fail(self, *, keeps_state: bool) -> None:
+        """Count a failure; what was not saved is lost, but where other devices hold it."""
+        self.failures += 1
+        if not keeps_state:
+            self._lost += self._done - self._saved
+            self._done = self._saved
+            self._phase = min(bisect_right(self._marks, self._done), len(self._marks) - 1)
+
+    def next_mark(self) -> float:
+        """Return when its phase will be done if nothing changes; inf where it will not."""
         if self._rate <= 0:
             return math.inf
-        return max(self._at, self._paused_until) + self._remaining / self._rate
+        left = self._marks[self._phase] - self._done
+        return max(self._at, self._paused_until) + left / self._rate
 
-    def finish(self) -> None:
-        """Take all devices back, the work being done."""
-        self._remaining = 0.0
-        self._close()
+    def pass_mark(self) -> bool:
+        """Enter the next phase, `next_mark` having come; say whether all work is done."""
+        self._done = self._marks[self._phase]
         self.version += 1
-        self.allocation = None
+        if self._phase + 1 == len(self._marks):
+            self._close()
+            self.allocation = None
+            return True
+        self._phase += 1
+        self._choose_rate()
+        return False
+
+    def choose_again(self) -> bool:
+        """Let the job run as it now thinks best; say whether its rate has changed."""
+        if not self._learned or self.allocation is None:
+            return False
+        before = self._rate
+        self._choose_rate()
+        if self._rate == before:
+            return False
+        self.version += 1
+        return True
+
+    def _choose_rate(self) -> None:
+        assert self._placement is not None
+        self._learned = False
+        self._rate = self._work.rate(self._phase, self._placement) / self._slowdown
+        self._measured &= self._work.measured(self._phase, self._placement)
 
     def result(self, finished: float | None) -> JobResult:
         """Return what happened; devices that the job still holds are counted until now."""
@@ -99,6 +186,11 @@ class Active:
             finished,
             tuple(self._spans),
             tuple(self._pauses),
+            self.job.application,
+            self._restarts,
+            self.failures,
+            self._lost,
+            self._measured,
         )
 
     def _close(self) -> None:

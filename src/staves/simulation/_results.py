@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import fmean
 
 from staves.hardware import Allocation
@@ -36,6 +36,11 @@ class JobResult:
         finished: when its work was done; None: not within the simulation.
         spans: what it held, in order; one for each change.
         pauses: the starts and changes, in order, as far as they were sat out.
+        application: the kind of job.
+        restarts: changes of its devices, the first start not counted.
+        failures: how often it lost a device to a failure.
+        lost: reference samples that failures have undone.
+        measured: whether all its speeds rest on measured points, none on what lies outside.
     """
 
     id: str
@@ -44,6 +49,11 @@ class JobResult:
     finished: float | None
     spans: tuple[Span, ...]
     pauses: tuple[Pause, ...]
+    application: str = ""
+    restarts: int = 0
+    failures: int = 0
+    lost: float = 0.0
+    measured: bool = True
 
     @property
     def jct_seconds(self) -> float | None:
@@ -55,13 +65,46 @@ class JobResult:
         """Devices held, times the seconds for which they were."""
         return sum(len(span.allocation) * (span.until - span.since) for span in self.spans)
 
+    @property
+    def device_seconds_by_type(self) -> dict[str, float]:
+        """The same by device type, in order of their names."""
+        seconds: dict[str, float] = {}
+        for span in self.spans:
+            for name, count in span.allocation.configuration.items():
+                seconds[name] = seconds.get(name, 0.0) + count * (span.until - span.since)
+        return {name: seconds[name] for name in sorted(seconds)}
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """What the simulation itself took; the only figures that differ between equal runs.
+
+    Args:
+        decisions: CPU seconds of each decision.
+        wall: wall seconds of all.
+        cpu: CPU seconds of all.
+    """
+
+    decisions: tuple[float, ...] = ()
+    wall: float = 0.0
+    cpu: float = 0.0
+
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """All jobs, in the order in which they were given, and how many decisions were made."""
+    """All jobs, in the order in which they were given, and how many decisions were made.
+
+    Args:
+        jobs: one each.
+        decisions: how many.
+        gaps: 1 - value / bound of each decision that had a bound.
+        timing: what it took; two simulations that differ only in this are equal.
+    """
 
     jobs: tuple[JobResult, ...]
     decisions: int
+    gaps: tuple[float, ...] = ()
+    timing: Timing = field(default=Timing(), compare=False)
 
     @property
     def average_jct_seconds(self) -> float | None:

@@ -1,18 +1,24 @@
-"""The event engine: arrivals, ends and rounds on a heap, and nothing in between."""
+"""The event engine: arrivals, ends of phases, failures and rounds on a heap; nothing in between."""
 
 from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
 from staves.errors import InputError, StavesError, quoted
-from staves.hardware import Cluster
+from staves.hardware import Allocation, Cluster
 from staves.scheduling import JobView, Policy, View, place
 from staves.simulation._active import Active
-from staves.simulation._results import JobResult, Simulation
+from staves.simulation._conditions import Conditions
+from staves.simulation._results import JobResult, Simulation, Timing
+from staves.simulation._work import FluidWork, Submission, placement_of
 
-_ARRIVAL, _END, _ROUND = range(3)
+_PATIENCE = 1000
+"""Decisions in a row that give nobody anything, with nothing to come, after which a run ends."""
+
+_ARRIVAL, _MARK, _REPAIR, _FAILURE, _ROUND = range(5)
 
 
 def simulate(
@@ -24,29 +30,66 @@ def simulate(
     until: float = math.inf,
     most_decisions: int = 1_000_000,
 ) -> Simulation:
-    """Return what happens to `jobs` on `cluster` under `policy`, event by event.
-
-    Progress is fluid: a job that holds devices and is in no pause advances by its rate. Starts
-    cost the job's `start_pause`, any change of its devices its `resize_pause`; a job that loses all
-    devices keeps its progress. Types are in the order of their names, as in `Configuration`.
-    Jobs that the policy leaves waiting for good do not finish.
+    """Return what happens to `jobs` whose rates are constant, and known: see `replay`.
 
     Args:
         policy: the very object that the service calls.
         cluster: the devices.
         jobs: as submitted: `submitted` says when they come, `remaining` their work in reference
             samples, `rates` the truth, which the policy believes. What they hold is not looked at.
+        work_known, until, most_decisions: as in `replay`.
+
+    Raises:
+        InputError, StavesError: as `replay`.
+    """
+    submissions = [Submission(job, FluidWork(job.rates, job.remaining)) for job in jobs]
+    return replay(
+        policy,
+        cluster,
+        submissions,
+        work_known=work_known,
+        until=until,
+        most_decisions=most_decisions,
+    )
+
+
+def replay(
+    policy: Policy,
+    cluster: Cluster,
+    jobs: Sequence[Submission],
+    *,
+    conditions: Conditions | None = None,
+    work_known: bool = True,
+    until: float = math.inf,
+    most_decisions: int = 1_000_000,
+    progress: Callable[[int, float], None] | None = None,
+) -> Simulation:
+    """Return what happens to `jobs` on `cluster` under `policy`, event by event.
+
+    Progress is fluid: a job that holds devices and is in no pause advances by its rate, which is
+    constant within a phase. Starts cost the job's `start_pause`, any change of its devices its
+    `resize_pause`; a job that loses all devices keeps its progress, but for failures
+    (`Conditions`). Types are in the order of their names, as in `Configuration`. Jobs that the
+    policy leaves waiting for good do not finish.
+
+    Args:
+        policy: the very object that the service calls.
+        cluster: the devices.
+        jobs: with the truth of each.
+        conditions: failures and stragglers; None for none.
         work_known: whether the policy is told the work that is left.
         until: simulated seconds at which to stop.
         most_decisions: bound on the decisions.
+        progress: called after each decision with the number of jobs that have ended, and the time.
 
     Raises:
         InputError: two jobs have one id, work is not finite, or the policy never decides.
         StavesError: `most_decisions` were made, and jobs are still running; or a decision names a
             job that is not active, or does not fit in the cluster.
     """
-    run = _Run(policy, cluster, jobs, work_known)
-    while run.heap and run.heap[0][0] <= until:
+    wall, cpu = time.perf_counter(), time.process_time()
+    run = _Run(policy, cluster, jobs, conditions or Conditions(), work_known)
+    while run.goes_on() and run.heap[0][0] <= until:
         due = run.happen()
         if not due or not run.active:
             continue
@@ -56,116 +99,232 @@ def simulate(
                 hint="the policy may keep some job from making progress; see `until`",
             )
         run.decide()
+        if progress is not None:
+            progress(run.ended, run.now)
         if run.stuck:
             break
     if math.isfinite(until) and run.active and not run.stuck:
         run.advance(until)
-    return run.simulation()
+    return run.simulation(time.perf_counter() - wall, time.process_time() - cpu)
 
 
 class _Run:
     def __init__(
-        self, policy: Policy, cluster: Cluster, jobs: Sequence[JobView], work_known: bool
+        self,
+        policy: Policy,
+        cluster: Cluster,
+        jobs: Sequence[Submission],
+        conditions: Conditions,
+        work_known: bool,
     ) -> None:
         if policy.round_seconds is None and not policy.at_events:
             raise InputError(f"the policy {policy.name} decides neither at events nor in rounds")
         self._policy, self._jobs, self._work_known = policy, jobs, work_known
-        self._devices = cluster.devices()
+        self._conditions = conditions
+        self._cluster = cluster
         self._types = tuple(cluster.configuration)
-        self._nodes = tuple(
-            tuple(node.configuration.count(name) for name in self._types) for node in cluster.nodes
-        )
-        self._capacity = tuple(cluster.configuration.values())
+        self._down: set[str] = set()
+        self._slowdowns = conditions.slowdowns([node.name for node in cluster.nodes])
+        self._draws = conditions.draws()
+        self._take_stock()
         self.active: dict[str, Active] = {}
         self.decisions = 0
         self.stuck = False
+        self._idle = 0
+        self.now = 0.0
         self._done: dict[str, JobResult] = {}
-        self._now = 0.0
+        self._seconds: list[float] = []
+        self._gaps: list[float] = []
         self._round_at: float | None = None
         self._arrivals = len(jobs)
         self.heap: list[tuple[float, int, int, int]] = []
         self._index: dict[str, int] = {}
         for index, job in enumerate(jobs):
-            if job.id in self._index:
-                raise InputError(f"two jobs have the id {quoted(job.id)}")
-            if not (math.isfinite(job.remaining) and job.remaining >= 0):
-                raise InputError(f"{job.id}: the work {job.remaining} must be finite, and not < 0")
-            self._index[job.id] = index
-            heapq.heappush(self.heap, (job.submitted, _ARRIVAL, index, 0))
+            if job.view.id in self._index:
+                raise InputError(f"two jobs have the id {quoted(job.view.id)}")
+            total = job.work.marks[-1]
+            if not (math.isfinite(total) and total >= 0):
+                raise InputError(f"{job.view.id}: the work {total} must be finite, and not < 0")
+            self._index[job.view.id] = index
+            heapq.heappush(self.heap, (job.view.submitted, _ARRIVAL, index, 0))
+        if math.isfinite(conditions.failure_seconds) and self.heap:
+            start = self.heap[0][0]
+            for index in range(len(cluster.nodes)):
+                at = start + self._draws.exponential(conditions.failure_seconds)
+                heapq.heappush(self.heap, (at, _FAILURE, index, 0))
+
+    @property
+    def ended(self) -> int:
+        """How many jobs have ended."""
+        return len(self._done)
+
+    def goes_on(self) -> bool:
+        """Say whether something can still happen to a job."""
+        return bool(self.heap) and bool(self.active or self._arrivals)
+
+    def _take_stock(self) -> None:
+        """Note what may be used: the devices of the nodes that are up."""
+        up = [node for node in self._cluster.nodes if node.name not in self._down]
+        self._devices = tuple(d for d in self._cluster.devices() if d.node not in self._down)
+        self._nodes = tuple(
+            tuple(node.configuration.count(name) for name in self._types) for node in up
+        )
+        self._capacity = tuple(
+            sum(node[g] for node in self._nodes) for g in range(len(self._types))
+        )
 
     def happen(self) -> bool:
         """Let all that comes next at one and the same time happen; say whether to decide."""
-        self._now, due = self.heap[0][0], False
-        while self.heap and self.heap[0][0] == self._now:
+        self.now, due = self.heap[0][0], False
+        while self.heap and self.heap[0][0] == self.now:
             _, kind, index, version = heapq.heappop(self.heap)
             if kind == _ROUND:
-                self._round_at, happened = None, True
-            elif kind == _ARRIVAL:
-                job = self._jobs[index]
-                self.active[job.id] = Active(job, work_known=self._work_known)
-                self._arrivals -= 1
-                happened = self._policy.at_events
+                self._round_at = None
+                due = True
+            elif kind == _MARK:
+                due |= self._pass_mark(index, version) and self._policy.at_events
             else:
-                happened = self._end(index, version) and self._policy.at_events
-            due = due or happened
+                if kind == _ARRIVAL:
+                    self._arrive(index)
+                elif kind == _FAILURE:
+                    self._fail(index)
+                else:
+                    self._repair(index)
+                due |= self._policy.at_events
         self._schedule_round()
         return due
 
-    def _end(self, index: int, version: int) -> bool:
-        active = self.active.get(self._jobs[index].id)
+    def _arrive(self, index: int) -> None:
+        job = self._jobs[index]
+        self.active[job.view.id] = Active(
+            job,
+            work_known=self._work_known,
+            checkpoint_seconds=self._conditions.checkpoint_seconds
+            if math.isfinite(self._conditions.failure_seconds)
+            else math.inf,
+        )
+        self._arrivals -= 1
+
+    def _pass_mark(self, index: int, version: int) -> bool:
+        """Say whether the job has ended."""
+        active = self.active.get(self._jobs[index].view.id)
         if active is None or active.version != version:
             return False  # foreseen before the job's devices changed
-        active.advance(self._now)
-        active.finish()
-        self._done[active.job.id] = active.result(self._now)
+        active.advance(self.now)
+        if not active.pass_mark():
+            self._foresee(active)
+            return False
+        self._done[active.job.id] = active.result(self.now)
         del self.active[active.job.id]
         return True
 
+    def _foresee(self, active: Active) -> None:
+        at = active.next_mark()
+        if math.isfinite(at):
+            index = self._index[active.job.id]
+            heapq.heappush(self.heap, (at, _MARK, index, active.version))
+
+    def _fail(self, index: int) -> None:
+        """Take a node away, and from the jobs on it what they had there."""
+        name = self._cluster.nodes[index].name
+        self._down.add(name)
+        self._take_stock()
+        at = self.now + self._draws.exponential(self._conditions.repair_seconds)
+        heapq.heappush(self.heap, (at, _REPAIR, index, 0))
+        for active in self.active.values():
+            if active.allocation is None or name not in active.allocation.nodes:
+                continue
+            active.advance(self.now)
+            left = tuple(d for d in active.allocation.devices if d.node != name)
+            stays = self._conditions.in_place and active.job.elastic
+            stays = stays and len(left) >= max(1, active.job.minimum)
+            active.fail(keeps_state=stays)
+            self._give(active, Allocation(left) if stays else None)
+
+    def _repair(self, index: int) -> None:
+        self._down.discard(self._cluster.nodes[index].name)
+        self._take_stock()
+        at = self.now + self._draws.exponential(self._conditions.failure_seconds)
+        heapq.heappush(self.heap, (at, _FAILURE, index, 0))
+
     def decide(self) -> None:
         """Ask the policy, and let the jobs have what it says."""
-        self.advance(self._now)
+        self.advance(self.now)
         ordered = sorted(
             self.active.values(), key=lambda a: (a.job.submitted, self._index[a.job.id])
         )
-        jobs = tuple(active.view() for active in ordered)
-        view = View(self._now, self._types, self._capacity, self._nodes, jobs)
+        jobs = tuple(active.view(len(self._types)) for active in ordered)
+        view = View(self.now, self._types, self._capacity, self._nodes, jobs)
+        before = time.process_time()
         decision = self._policy.decide(view)
+        self._seconds.append(time.process_time() - before)
         self.decisions += 1
+        if decision.value is not None and decision.bound:
+            self._gaps.append(max(0.0, 1 - decision.value / decision.bound))
         if unknown := decision.chosen.keys() - self.active.keys():
             raise StavesError(
                 f"the policy {self._policy.name} gave devices to {quoted(min(unknown))},"
                 " which is no active job"
             )
         held = {a.job.id: a.allocation for a in ordered if a.allocation is not None}
-        placed = place(self._devices, decision.chosen, self._types, held)
+        pinned = {job.id for job in jobs if job.pinned}
+        placed = place(
+            self._devices,
+            decision.chosen,
+            self._types,
+            held,
+            placing=self._policy.placing,
+            fixed=pinned,
+        )
         for active in ordered:
-            before = active.version
-            active.give(placed.get(active.job.id), decision.chosen.get(active.job.id))
-            if active.version != before and math.isfinite(active.end()):
-                entry = (active.end(), _END, self._index[active.job.id], active.version)
-                heapq.heappush(self.heap, entry)
-        self.stuck = not decision.chosen and not self._arrivals
+            self._give(active, placed.get(active.job.id))
+            if active.choose_again():
+                self._foresee(active)
+        idle = not decision.chosen and not self._arrivals and not self._down
+        self._idle = self._idle + 1 if idle else 0
+        self.stuck = self._idle >= _PATIENCE
+
+    def _give(self, active: Active, allocation: Allocation | None) -> None:
+        if allocation == active.allocation:
+            return
+        if allocation is None:
+            active.give(None, None, None)
+            return
+        placement = placement_of(allocation, self._types)
+        slowdown = max((self._slowdowns.get(node, 1.0) for node in allocation.nodes), default=1.0)
+        counts = tuple(sum(nodes) for nodes in placement)
+        active.give(
+            allocation,
+            counts,
+            placement,
+            slowdown=slowdown,
+            free_moves=self._conditions.free_moves,
+        )
+        self._foresee(active)
 
     def advance(self, now: float) -> None:
         """Let time pass until `now`."""
-        self._now = now
+        self.now = now
         for active in self.active.values():
             active.advance(now)
 
     def _schedule_round(self) -> None:
         seconds = self._policy.round_seconds
         if seconds is not None and self.active and self._round_at is None:
-            self._round_at = (math.floor(self._now / seconds) + 1) * seconds
+            self._round_at = (math.floor(self.now / seconds) + 1) * seconds
             heapq.heappush(self.heap, (self._round_at, _ROUND, 0, 0))
 
-    def simulation(self) -> Simulation:
+    def simulation(self, wall: float, cpu: float) -> Simulation:
         """Return the results in the order of the jobs; of those that never came, too."""
         for active in self.active.values():
             self._done[active.job.id] = active.result(None)
         return Simulation(
             tuple(
-                self._done.get(job.id) or JobResult(job.id, job.submitted, None, None, (), ())
+                self._done.get(job.view.id)
+                or JobResult(job.view.id, job.view.submitted, None, None, (), ())
                 for job in self._jobs
             ),
             self.decisions,
+            tuple(self._gaps),
+            Timing(tuple(self._seconds), wall, cpu),
         )

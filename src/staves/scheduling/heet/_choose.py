@@ -49,14 +49,15 @@ class Chosen:
     bound: float
 
 
-def choose(jobs: Sequence[Choices], capacity: Counts) -> Chosen:
+def choose(jobs: Sequence[Choices], capacity: Counts, *, gap: float | None = None) -> Chosen:
     """Return the best choice: exactly, up to `_MANY` configurations in all.
 
     Args:
         jobs: J jobs; every row of theirs fits in `capacity` on its own.
         capacity: devices of each type, (G,).
+        gap: relative gap at which a solution is good enough; None for that exactness.
     """
-    problem = _Problem(jobs, capacity)
+    problem = _Problem(jobs, capacity, gap)
     if problem.size == 0:
         return Chosen((None,) * len(jobs), 0.0, 0.0)
     must = np.array([job.must and len(job.utility) > 0 for job in jobs])
@@ -85,9 +86,10 @@ def choose(jobs: Sequence[Choices], capacity: Counts) -> Chosen:
 class _Problem:
     """One column for each configuration of each job."""
 
-    def __init__(self, jobs: Sequence[Choices], capacity: Counts) -> None:
+    def __init__(self, jobs: Sequence[Choices], capacity: Counts, gap: float | None = None) -> None:
         sizes = np.array([len(job.utility) for job in jobs], dtype=np.int64)
         self.size = int(sizes.sum())
+        self._gap = (_GAP if self.size <= _MANY else _GAP_OF_MANY) if gap is None else gap
         self.owner = np.repeat(np.arange(len(jobs)), sizes)
         self.first = np.cumsum(sizes) - sizes
         self.utility = np.concatenate([np.zeros(0), *(job.utility for job in jobs)])
@@ -120,7 +122,7 @@ class _Problem:
                 np.concatenate([must.astype(np.float64), np.full(len(self._capacity), -np.inf)]),
                 np.concatenate([np.ones(self._jobs), self._capacity]),
             ),
-            options={"mip_rel_gap": _GAP if self.size <= _MANY else _GAP_OF_MANY},
+            options={"mip_rel_gap": self._gap},
         )
         if result.status == 2:
             return None

@@ -28,6 +28,8 @@ class Heet(Policy):
     """
 
     name = "heet"
+    in_place = True
+    estimator = "product"
 
     def __init__(self, weights: Weights | None = None) -> None:
         self._weights = weights or Weights()
@@ -67,6 +69,7 @@ class Heet(Policy):
             explain(view, weighed, chosen),
             result.value + gained,
             result.bound + gained,  # one more configuration adds its own utility at most
+            {item.job.id: (item.table, item.utility) for item in weighed if not item.job.pinned},
         )
 
     def _use_up(
