@@ -86,8 +86,9 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Print a table on standard output."""
     console = output()
-    width = None if console.is_terminal else max(console.width, _WIDE)
-    console.print(table(columns, rows), width=width)
+    if not console.is_terminal:  # a width given to `print` is cut to the console's own
+        console.width = max(console.width, _WIDE)
+    console.print(table(columns, rows))
 
 
 def cell(value: object) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
@@ -12,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from staves.cli._output import finite, messages, output, print_json
+from staves.cli._service import print_table
 from staves.errors import InputError, quoted
 
 if TYPE_CHECKING:
@@ -129,6 +130,8 @@ def simulate(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Run workloads under policies on simulated time, and compare."""
+    # Before numpy loads: threads gain nothing on matrices this small, and spin in between.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if not policies:
         raise InputError("--policy is missing", hint="see: staves policies")
     if decide_only:
@@ -173,6 +176,11 @@ def simulate(
     document = {"runs": _run(experiments, processes)}
     if file is not None:
         file.write_text(json.dumps(finite(document)) + "\n")
+    if report is not None:
+        from staves.simulation import write_report
+
+        page = write_report(document["runs"], there, report)
+        messages.print(f"staves: the report is {page}")
     if as_json:
         print_json(document)
     else:
@@ -185,7 +193,7 @@ def policies(
     """List the policies, and what they take jobs for."""
     from staves.scheduling import policies as known
 
-    found = [
+    found: list[dict[str, Any]] = [
         {
             "name": name,
             "job_kind": one.job_kind,
@@ -197,13 +205,17 @@ def policies(
     if as_json:
         print_json({"policies": found})
         return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("name", "jobs", "rounds", "about"):
-        table.add_column(column)
-    for one in found:
-        rounds = "-" if one["round_seconds"] is None else f"{one['round_seconds']:g} s"
-        table.add_row(str(one["name"]), str(one["job_kind"]), rounds, str(one["about"]))
-    output().print(table)
+    print_table(
+        ("name", "jobs", "rounds", "about"),
+        (
+            (one["name"], one["job_kind"], _lasting(one["round_seconds"]), one["about"])
+            for one in found
+        ),
+    )
+
+
+def _lasting(seconds: float | None) -> str:
+    return "at events" if seconds is None else f"{seconds:g} s"
 
 
 def _material(
@@ -296,32 +308,24 @@ def _decide_only(
 
 
 def _print(runs: Sequence[dict[str, Any]]) -> None:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("policy")
-    heads = ("seed", "finished", "JCT h", "p50 h", "p99 h", "makespan h", "device-h", "restarts")
-    for column in (*heads, "decision ms", "CPU s"):
-        table.add_column(column, justify="right")
+    hours = ("average_jct_seconds", "p50_jct_seconds", "p99_jct_seconds", "makespan_seconds")
+    heads = ("policy", "seed", "finished", "JCT h", "p50 h", "p99 h", "makespan h")
+    rows = []
     for run in runs:
         s = run["summary"]
-        table.add_row(
-            run["policy"],
-            str(run["seed"]),
-            f"{s['finished']}/{s['jobs']}",
-            *(
-                _scaled(s[key], 3600)
-                for key in (
-                    "average_jct_seconds",
-                    "p50_jct_seconds",
-                    "p99_jct_seconds",
-                    "makespan_seconds",
-                    "device_seconds",
-                )
-            ),
-            str(s["restarts"]),
-            _scaled(s["decision_seconds"]["p50"], 1e-3),
-            _scaled(s["cpu_seconds"], 1),
+        rows.append(
+            (
+                run["policy"],
+                run["seed"],
+                f"{s['finished']}/{s['jobs']}",
+                *(_scaled(s[key], 3600) for key in hours),
+                _scaled(s["device_seconds"], 3600),
+                s["restarts"],
+                _scaled(s["decision_seconds"]["p50"], 1e-3),
+                _scaled(s["cpu_seconds"], 1),
+            )
         )
-    output().print(table)
+    print_table((*heads, "device-h", "restarts", "decision ms", "CPU s"), rows)
     bounds = {run["summary"]["contention_free_jct_seconds"] for run in runs} - {None}
     if bounds:
         output().print(f"alone on the cluster, jobs would take {min(bounds) / 3600:.3f} h")

@@ -6,6 +6,7 @@ from staves.simulation._decide_only import Timed, decide_only
 from staves.simulation._generate import generate
 from staves.simulation._material import material
 from staves.simulation._profiles import read_profiles
+from staves.simulation._report import write_report
 from staves.simulation._results import JobResult, Pause, Simulation, Span, Timing
 from staves.simulation._runs import IN_PLACE_SECONDS, Experiment, run, run_all
 from staves.simulation._setup import SETUPS, TYPE_NAMES, Setup, sia_cluster
@@ -51,4 +52,5 @@ __all__ = [
     "submissions",
     "summary",
     "synthetic_applications",
+    "write_report",
 ]

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from staves.errors import InputError, quoted
 from staves.hardware import Cluster, read_cluster
-from staves.simulation._application import Application
 from staves.simulation._generate import generate
 from staves.simulation._profiles import read_profiles
+from staves.simulation._rated import RatedApplication, read_throughputs
 from staves.simulation._setup import Setup, sia_cluster
+from staves.simulation._submissions import AnyApplication
 from staves.simulation._synthetic import synthetic_applications
 from staves.simulation._workload import Workload, read_workload
 
@@ -26,13 +28,14 @@ def material(
     setup: Setup,
     type_names: Mapping[str, str] | None = None,
     seed: int = 0,
-) -> tuple[Cluster, Workload, dict[str, Application]]:
+) -> tuple[Cluster, Workload, Mapping[str, AnyApplication]]:
     """Return what a simulation is made of.
 
     Args:
         cluster: a cluster file, or `sia-N` for N devices in the proportions of the Sia paper.
         workload: a workload file, or `synthetic-N` for N jobs of the product's own applications.
-        profiles: folders of profiles; the product's own where there are none.
+        profiles: folders of profiles, or one file of Gavel's throughputs; the product's own where
+            there are none.
         setup: what profiles do not say.
         type_names: what suffixes of profile files mean.
         seed: of a synthetic workload.
@@ -55,9 +58,38 @@ def material(
     jobs = read_workload(Path(workload))
     if not profiles:
         return there, jobs, synthetic_applications(types)
+    files = [path for path in profiles if path.name.removesuffix(".gz").endswith(".json")]
+    if files:
+        if len(profiles) > 1:
+            raise InputError("a file of throughputs stands alone", hint="give one --profiles")
+        rated = read_throughputs(files[0], setup.other_pause_seconds)
+        return there, _with_throughput(jobs, rated, types), rated
     wanted = {request.application for request in jobs.requests}
     read = read_profiles(profiles, setup, types, applications=wanted, type_names=type_names)
     return there, jobs, read
+
+
+def _with_throughput(
+    workload: Workload, applications: Mapping[str, RatedApplication], types: Sequence[str]
+) -> Workload:
+    """Return the workload without the jobs that no throughput is known of, and say how many."""
+    kept = tuple(
+        request
+        for request in workload.requests
+        if request.steps is not None
+        and (one := applications.get(request.application)) is not None
+        and one.runs_on(request.devices, types)
+    )
+    dropped = len(workload.requests) - len(kept)
+    if not kept:
+        raise InputError(
+            f"{workload.name}: no job has a throughput on {', '.join(types)}",
+            hint="throughputs go with a trace of Gavel, and a cluster of its types",
+        )
+    note = f"{workload.name}: {dropped} jobs have no throughput, and were dropped"
+    return replace(
+        workload, requests=kept, notes=(*workload.notes, note) if dropped else workload.notes
+    )
 
 
 def _cluster(name: str) -> Cluster:

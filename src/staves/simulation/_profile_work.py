@@ -67,12 +67,15 @@ class ApplicationRates:
     def packed(self, counts: Counts) -> int:
         """Return the number of the placement of `counts` on as few nodes as possible."""
         if counts not in self._of_counts:
-            placement = tuple(
-                (size,) * (n // size) + ((n % size,) if n % size else ()) if n else ()
-                for n, size in zip(counts, self._node_sizes, strict=True)
-            )
-            self._of_counts[counts] = self.number(placement)
+            self._of_counts[counts] = self.number(self.placement(counts))
         return self._of_counts[counts]
+
+    def placement(self, counts: Counts) -> Placement:
+        """Return where `counts` stand on as few nodes as possible."""
+        return tuple(
+            (size,) * (n // size) + ((n % size,) if n % size else ()) if n else ()
+            for n, size in zip(counts, self._node_sizes, strict=True)
+        )
 
     def number(self, placement: Placement) -> int:
         """Return the number of a placement."""
@@ -102,6 +105,7 @@ class EpochRates:
         self._shared, self._epoch = shared, epoch
         self._best = np.full(0, np.nan)
         self._batch = np.zeros(0)
+        self._way = np.zeros(0, dtype=np.int64)
 
     def __call__(self, configurations: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return rates (C,) of configurations (C, G), each on as few nodes as possible."""
@@ -118,11 +122,19 @@ class EpochRates:
         self._values([number])
         return float(self._batch[number])
 
+    def sync_at(self, placement: Placement) -> float:
+        """Return the seconds of a step's gradients at that batch; 0 where the job cannot run."""
+        number = self._shared.number(placement)
+        self._values([number])
+        way = self._shared.way(number)
+        return float(way.sync[self._way[number]]) if len(way.sync) else 0.0
+
     def _values(self, numbers: list[int]) -> Array:
         if len(self._best) < len(self._shared):
             more = len(self._shared) - len(self._best)
             self._best = np.append(self._best, np.full(more, np.nan))
             self._batch = np.append(self._batch, np.zeros(more))
+            self._way = np.append(self._way, np.zeros(more, dtype=np.int64))
         wanted = np.array(numbers, dtype=np.int64)
         values = self._best[wanted]
         if np.isnan(values).any():
@@ -140,6 +152,7 @@ class EpochRates:
         steps = application.statistics.gain(self._epoch, batch) / seconds / application.calibration
         best = steps.argmax(axis=1)
         rows = np.arange(len(numbers))
+        self._way[numbers] = best
         self._best[numbers] = steps[rows, best] * application.reference
         self._batch[numbers] = np.where(steps[rows, best] > 0, batch[rows, best], 0.0)
 

@@ -12,10 +12,9 @@ from typing import Any, Literal
 from staves.hardware import Cluster
 from staves.scheduling import Heet, JobKind, Policy, policy
 from staves.scheduling.heet import Weights
-from staves.simulation._application import Application
 from staves.simulation._conditions import Conditions
 from staves.simulation._simulate import replay
-from staves.simulation._submissions import submissions
+from staves.simulation._submissions import AnyApplication, submissions
 from staves.simulation._summary import job_document, summary
 from staves.simulation._workload import Workload
 
@@ -47,7 +46,7 @@ class Experiment:
     policy: str
     cluster: Cluster
     workload: Workload
-    applications: Mapping[str, Application]
+    applications: Mapping[str, AnyApplication]
     kind: JobKind | None = None
     beliefs: Beliefs = "oracle"
     in_place_seconds: float | None = None
@@ -71,7 +70,7 @@ def run(experiment: Experiment, progress: Progress | None = None) -> dict[str, A
         experiment.cluster,
         experiment.kind or chosen.job_kind,
         in_place_seconds=_in_place(experiment, chosen),
-        estimator=chosen.estimator if experiment.beliefs == "learned" else None,
+        estimator=chosen.estimator if experiment.beliefs == "learned" else "none",
     )
     done = replay(
         chosen,

@@ -15,6 +15,9 @@ from staves.simulation._conditions import Conditions
 from staves.simulation._results import JobResult, Simulation, Timing
 from staves.simulation._work import FluidWork, Submission, placement_of
 
+_PATIENCE = 1000
+"""Decisions in a row that give nobody anything, with nothing to come, after which a run ends."""
+
 _ARRIVAL, _MARK, _REPAIR, _FAILURE, _ROUND = range(5)
 
 
@@ -127,6 +130,7 @@ class _Run:
         self.active: dict[str, Active] = {}
         self.decisions = 0
         self.stuck = False
+        self._idle = 0
         self.now = 0.0
         self._done: dict[str, JobResult] = {}
         self._seconds: list[float] = []
@@ -276,7 +280,9 @@ class _Run:
             self._give(active, placed.get(active.job.id))
             if active.choose_again():
                 self._foresee(active)
-        self.stuck = not decision.chosen and not self._arrivals and not self._down
+        idle = not decision.chosen and not self._arrivals and not self._down
+        self._idle = self._idle + 1 if idle else 0
+        self.stuck = self._idle >= _PATIENCE
 
     def _give(self, active: Active, allocation: Allocation | None) -> None:
         if allocation == active.allocation:

@@ -9,20 +9,24 @@ from staves.errors import InputError, quoted
 from staves.hardware import Cluster
 from staves.scheduling import Estimator, JobKind, JobView
 from staves.simulation._application import Application
+from staves.simulation._product_work import ProductWork
 from staves.simulation._profile_work import ApplicationRates, ProfileWork
+from staves.simulation._rated import RatedApplication, RatedWork
 from staves.simulation._sia_work import SiaWork
 from staves.simulation._work import Submission, Work
 from staves.simulation._workload import Request, Workload
 
+AnyApplication = Application | RatedApplication
+
 
 def submissions(
     workload: Workload,
-    applications: Mapping[str, Application],
+    applications: Mapping[str, AnyApplication],
     cluster: Cluster,
     kind: JobKind,
     *,
     in_place_seconds: float | None = None,
-    estimator: Estimator | None = None,
+    estimator: Estimator = "none",
 ) -> list[Submission]:
     """Return the jobs; those whose rates are the truth share one table for a kind and batch.
 
@@ -31,8 +35,8 @@ def submissions(
         applications: their profiles by name.
         cluster: whose types and nodes count.
         kind: what the jobs can do. Rigid jobs have what they asked for, of one type.
+        estimator: what policies believe of speeds: the truth (none), or what is learned.
         in_place_seconds: the pause of a change in place; None: a change is a restart.
-        estimator: what jobs' speeds are learned with; None: they are known.
 
     Raises:
         InputError: a job's application has no profile, or its requests fit on no devices at all.
@@ -48,18 +52,18 @@ def submissions(
                 f"{request.name}: no profile of the application {quoted(request.application)}",
                 hint=suggestion(request.application, applications),
             )
-        work: Work
-        if estimator == "sia":
+        if isinstance(application, RatedApplication):
+            work: Work = RatedWork(application, types, sizes, request.steps or 0.0)
+        elif estimator == "sia":
             adaptive = kind == "adaptive"
             work = SiaWork(application, types, sizes, request.batch, adaptive=adaptive)
-            view = _view(request, application, work, cluster.total, kind, in_place_seconds)
-            result.append(Submission(view, work))
-            continue
-        batch = None if kind == "adaptive" else request.batch
-        key = (application.name, batch)
-        if key not in shared:
-            shared[key] = ApplicationRates(application, types, sizes, batch)
-        work = ProfileWork(shared[key])
+        else:
+            batch = None if kind == "adaptive" else request.batch
+            key = (application.name, batch)
+            if key not in shared:
+                shared[key] = ApplicationRates(application, types, sizes, batch)
+            known = shared[key]
+            work = ProductWork(known) if estimator == "product" else ProfileWork(known)
         view = _view(request, application, work, cluster.total, kind, in_place_seconds)
         result.append(Submission(view, work))
     return result
@@ -67,7 +71,7 @@ def submissions(
 
 def _view(
     request: Request,
-    application: Application,
+    application: AnyApplication,
     work: Work,
     devices: int,
     kind: JobKind,

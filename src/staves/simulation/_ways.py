@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,11 +30,19 @@ class Ways:
         batch: samples of a step over all devices and accumulation steps, (K,).
         seconds: of that step, (K,).
         measured: whether nothing lies outside of the measurements.
+        sync: seconds of it that gradients take, (K,).
+        local: samples of a device in one pass, (K,); empty for unlike devices, as those below.
+        accumulation: passes before the last of a step, (K,).
+        step: seconds of the last pass, its sync included, (K,).
     """
 
     batch: Array
     seconds: Array
     measured: bool = True
+    sync: Array = field(default_factory=lambda: np.zeros(0))
+    local: Array = field(default_factory=lambda: np.zeros(0))
+    accumulation: Array = field(default_factory=lambda: np.zeros(0))
+    step: Array = field(default_factory=lambda: np.zeros(0))
 
 
 NONE = Ways(np.zeros(0), np.zeros(0))
@@ -96,14 +104,15 @@ def _alike(
         totals = np.array([float(batch)])
     local = totals / devices
     extra = np.ceil(local / math.floor(limit) - _ROUNDING) - 1
-    if batch is None and devices == 1:
+    if devices == 1:
         extra = np.where(totals > application.reference + _ROUNDING, np.maximum(extra, 1), extra)
     atomic = np.clip(np.ceil(local / (extra + 1) - _ROUNDING), smallest, limit)
     step, sync = curve.at(atomic)
     if batch is None:
         totals = devices * atomic * (extra + 1)
     below = batch is not None and batch / devices < smallest
-    return Ways(totals, step + extra * (step - sync), curve.measured and not below)
+    seconds = step + extra * (step - sync)
+    return Ways(totals, seconds, curve.measured and not below, sync, atomic, extra, step)
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,4 +195,5 @@ def _mixed(
         total,
         compute * (extra + 1) + np.max(syncs, axis=0),
         batch is None or batch >= float(micro[0]),
+        sync=np.max(syncs, axis=0),
     )

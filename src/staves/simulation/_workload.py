@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from staves.errors import InputError, quoted
-from staves.simulation._csv import read_rows
+from staves.simulation._csv import Row, read_lines, read_rows
 
 COLUMNS = ("name", "time", "application", "num_replicas", "batch_size")
 
@@ -21,6 +22,7 @@ class Request:
         application: what it runs.
         devices: that it asks for.
         batch: total batch that it asks for, samples.
+        steps: work in steps, where the workload says it; else it follows from the profile.
     """
 
     name: str
@@ -28,6 +30,7 @@ class Request:
     application: str
     devices: int
     batch: int
+    steps: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,17 @@ class Workload:
 
 
 def read_workload(path: Path) -> Workload:
+    """Read a workload of a layout that its name tells: `.trace` is Gavel's, others Pollux's.
+
+    Raises:
+        InputError: the file is damaged, or holds no job.
+    """
+    if path.name.removesuffix(".gz").endswith(".trace"):
+        return read_trace(path)
+    return _read_csv(path)
+
+
+def _read_csv(path: Path) -> Workload:
     """Read a workload in the layout of Pollux and Sia: one job a line, columns as in `COLUMNS`.
 
     Lines that repeat another are dropped, lines out of order of time are put in order, and the
@@ -73,10 +87,56 @@ def read_workload(path: Path) -> Workload:
         unsorted += request.time < latest
         latest = max(latest, request.time)
         seen[request.name] = request
-    return workload_of(path, list(seen.values()), {"repeated": repeated, "out of order": unsorted})
+    return _workload_of(path, list(seen.values()), {"repeated": repeated, "out of order": unsorted})
 
 
-def workload_of(path: Path, requests: list[Request], counted: dict[str, int]) -> Workload:
+_TRACES: Mapping[int, tuple[str, ...]] = {
+    len(columns.split()): tuple(columns.split())
+    for columns in (
+        "job_type command steps_arg needs_data_dir total_steps arrival scale_factor",
+        "job_type command working_dir steps_arg needs_data_dir total_steps scale_factor priority"
+        " slo arrival",
+        "job_type command working_dir steps_arg needs_data_dir total_steps scale_factor mode"
+        " priority slo duration arrival",
+    )
+}
+"""The columns of Gavel's and Shockwave's traces, by their number. Commands are never run."""
+
+
+def read_trace(path: Path) -> Workload:
+    """Read a trace of Gavel or Shockwave: tab-separated, without names of columns.
+
+    Lines that ask for no device are dropped, lines out of order of time put in order, and the
+    workload's notes count both.
+
+    Raises:
+        InputError: the file is damaged.
+    """
+    requests: list[Request] = []
+    dropped = unsorted = 0
+    latest = 0.0
+    for line, text in enumerate(read_lines(path), 1):
+        if not text.strip():
+            continue
+        cells = text.split("\t")
+        if len(cells) not in _TRACES:
+            raise InputError(
+                f"{path}:{line}: {len(cells)} tab-separated cells, wanted 7, 10 or 12",
+                hint="the line may be cut short",
+            )
+        row = Row(path, line, dict(zip(_TRACES[len(cells)], cells, strict=True)))
+        devices, time = row.count("scale_factor"), row.number("arrival")
+        steps = float(row.count("total_steps", least=1))
+        if devices == 0:
+            dropped += 1
+            continue
+        unsorted += time < latest
+        latest = max(latest, time)
+        requests.append(Request(f"job-{line}", time, row.text("job_type"), devices, 1, steps))
+    return _workload_of(path, requests, {"no devices": dropped, "out of order": unsorted})
+
+
+def _workload_of(path: Path, requests: list[Request], counted: dict[str, int]) -> Workload:
     """Return the workload of what was read, with a note for each count above zero.
 
     Raises:
@@ -88,7 +148,6 @@ def workload_of(path: Path, requests: list[Request], counted: dict[str, int]) ->
         "repeated": "repeat another line, and were dropped",
         "out of order": "were out of order of time, and were sorted",
         "no devices": "ask for no device, and were dropped",
-        "no profile": "have no throughput in the profiles, and were dropped",
     }
     notes = tuple(f"{path}: {n} lines {words[key]}" for key, n in counted.items() if n)
     name = path.name.removesuffix(".gz").rsplit(".", 1)[0]

@@ -29,6 +29,7 @@ class Heet(Policy):
 
     name = "heet"
     in_place = True
+    estimator = "product"
 
     def __init__(self, weights: Weights | None = None) -> None:
         self._weights = weights or Weights()

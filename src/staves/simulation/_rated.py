@@ -1,0 +1,167 @@
+"""Applications whose throughput is all that is known: Gavel's tables of steps a second."""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from staves.errors import InputError, quoted
+from staves.scheduling import Rates
+from staves.simulation._csv import read_lines
+from staves.simulation._work import Placement
+
+_APART = "_unconsolidated"
+
+
+@dataclass(frozen=True, eq=False)
+class RatedApplication:
+    """Steps a second over all workers, by device type and number of devices.
+
+    Args:
+        name: as traces name it.
+        together: on one node.
+        apart: on several.
+        pause_seconds: of a start or a restart.
+    """
+
+    name: str
+    together: Mapping[str, Mapping[int, float]]
+    apart: Mapping[str, Mapping[int, float]]
+    pause_seconds: float = 30.0
+
+    @property
+    def most_devices(self) -> int:
+        """The most devices that were measured."""
+        return max((n for by_count in self.together.values() for n in by_count), default=0)
+
+    def runs_on(self, devices: int, types: Sequence[str]) -> bool:
+        """Say whether so many devices of one of `types` were measured."""
+        return any(self.together.get(name, {}).get(devices, 0.0) > 0 for name in types)
+
+
+class RatedWork:
+    """One job of such an application: a number of steps, at one rate.
+
+    Args:
+        application: its table.
+        types: names of the cluster's types.
+        node_sizes: devices of each type on a node.
+        steps: all of its work.
+    """
+
+    def __init__(
+        self,
+        application: RatedApplication,
+        types: Sequence[str],
+        node_sizes: Sequence[int],
+        steps: float,
+    ) -> None:
+        self._application, self._types = application, tuple(types)
+        self._node_sizes, self._steps = tuple(node_sizes), steps
+
+    @property
+    def marks(self) -> tuple[float, ...]:
+        """The end, in steps."""
+        return (self._steps,)
+
+    def rate(self, phase: int, placement: Placement) -> float:
+        """Return steps a second; 0 on unlike devices, and where nothing was measured."""
+        used = [g for g, nodes in enumerate(placement) if nodes]
+        if len(used) != 1:
+            return 0.0
+        name, nodes = self._types[used[0]], placement[used[0]]
+        table = self._application.together if len(nodes) == 1 else self._application.apart
+        if name not in table:  # nobody has measured it over several nodes
+            table = self._application.together
+        return table.get(name, {}).get(sum(nodes), 0.0)
+
+    def trained(self, phase: int) -> bool:
+        """Return False: there is nothing to learn."""
+        return False
+
+    def step_work(self, phase: int) -> float:
+        """Return 1: steps are what its rates count."""
+        return 1.0
+
+    def rates(self, phase: int) -> Rates:
+        """Return the rates on as few nodes as possible."""
+        return self._packed
+
+    def _packed(self, configurations: NDArray[np.int64]) -> NDArray[np.float64]:
+        rows = configurations.tolist()
+        return np.array(
+            [self.rate(0, tuple(map(self._nodes, row, self._node_sizes))) for row in rows]
+        )
+
+    @staticmethod
+    def _nodes(count: int, size: int) -> tuple[int, ...]:
+        return (size,) * (count // size) + ((count % size,) if count % size else ())
+
+    def measured(self, phase: int, placement: Placement) -> bool:
+        """Say whether several nodes were measured where there are several."""
+        used = [g for g, nodes in enumerate(placement) if len(nodes) > 1]
+        return all(self._types[g] in self._application.apart for g in used)
+
+
+def read_throughputs(path: Path, pause_seconds: float) -> dict[str, RatedApplication]:
+    """Read Gavel's `simulation_throughputs.json`: by worker type, and `('job type', devices)`.
+
+    Zeros mean that it does not fit; throughputs of shared devices are passed over.
+
+    Raises:
+        InputError: it is not of that form.
+    """
+    text = "\n".join(read_lines(path))
+    try:
+        document = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InputError(
+            f"{path}:{error.lineno}: column {error.colno}: not JSON: {error.msg}",
+            hint="the file may be cut short",
+        ) from None
+    except RecursionError:
+        raise InputError(f"{path}: not JSON: nested too deep") from None
+    if not isinstance(document, dict):
+        raise InputError(f"{path}: holds no mapping of worker types")
+    found: dict[str, tuple[dict[str, dict[int, float]], dict[str, dict[int, float]]]] = {}
+    for worker, jobs in document.items():
+        if not isinstance(jobs, dict):
+            raise InputError(f"{path}: {quoted(worker)}: holds no mapping of jobs")
+        for key, cells in jobs.items():
+            name, devices = _key(path, worker, key)
+            rate = _rate(path, worker, key, cells)
+            kind = worker.removesuffix(_APART)
+            tables = found.setdefault(name, ({}, {}))
+            tables[kind != worker].setdefault(kind, {})[devices] = rate
+    return {
+        name: RatedApplication(name, together, apart, pause_seconds)
+        for name, (together, apart) in found.items()
+    }
+
+
+def _key(path: Path, worker: str, key: str) -> tuple[str, int]:
+    try:
+        name, devices = ast.literal_eval(key)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        name, devices = None, None
+    if not isinstance(name, str) or not isinstance(devices, int) or devices < 1:
+        raise InputError(
+            f"{path}: {worker}: {quoted(key)} is not ('job type', devices)",
+            hint="keys are tuples as Python writes them",
+        )
+    return name, devices
+
+
+def _rate(path: Path, worker: str, key: str, cells: Any) -> float:
+    rate = cells.get("null") if isinstance(cells, dict) else None
+    if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0 <= rate < math.inf:
+        raise InputError(f"{path}: {worker}: {key}: null: must be a number, not below 0")
+    return float(rate)

@@ -1,0 +1,171 @@
+"""Pictures of runs, and one self-contained page with all of them."""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from staves.errors import StavesError
+from staves.hardware import Cluster
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_MOST_ROWS = 200  # jobs of a Gantt chart that can be told apart
+_STEPS = 400  # of a curve of utilisation
+
+
+def write_report(runs: Sequence[dict[str, Any]], cluster: Cluster, folder: Path) -> Path:
+    """Draw PNGs and `index.html`, which holds them all, into `folder`; return the page.
+
+    One CDF of completion times and one of utilisation for all runs, and a Gantt chart for each.
+
+    Args:
+        runs: as `run` returned them.
+        cluster: for its number of devices.
+        folder: made where it is absent.
+
+    Raises:
+        StavesError: matplotlib is not installed.
+    """
+    try:
+        import matplotlib as mpl
+    except ModuleNotFoundError:
+        raise StavesError(
+            "reports need matplotlib", hint="pip install 'staves[simulate]'"
+        ) from None
+    folder.mkdir(parents=True, exist_ok=True)
+    pictures: dict[str, bytes] = {}
+    with mpl.rc_context(mpl.rcParamsDefault):  # equal runs draw equal files, whatever is set
+        pictures["jct"] = _png(_cdf(runs))
+        pictures["utilisation"] = _png(_utilisation(runs, cluster.total))
+        for number, run in enumerate(runs):
+            pictures[f"gantt-{number}-{run['policy']}"] = _png(_gantt(run))
+    for name, data in pictures.items():
+        (folder / f"{name}.png").write_bytes(data)
+    page = folder / "index.html"
+    page.write_text(_page(runs, pictures), encoding="utf-8")
+    return page
+
+
+def _label(run: dict[str, Any]) -> str:
+    return f"{run['policy']}, seed {run['seed']}"
+
+
+def _figure(height: float = 3.6) -> Figure:
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(8, height), layout="constrained")
+
+
+def _png(figure: Figure) -> bytes:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=110, metadata={"Software": None})
+    return buffer.getvalue()
+
+
+def _cdf(runs: Sequence[dict[str, Any]]) -> Figure:
+    figure = _figure()
+    axes = figure.subplots()
+    for run in runs:
+        times = sorted(j["jct_seconds"] / 3600 for j in run["jobs"] if j["jct_seconds"] is not None)
+        share = np.arange(1, len(times) + 1) / len(run["jobs"])
+        axes.step(times, share, where="post", label=_label(run))
+    axes.set(xscale="log", xlabel="job completion time, hours", ylabel="share of jobs", ylim=(0, 1))
+    axes.grid(alpha=0.3)
+    axes.legend()
+    return figure
+
+
+def _utilisation(runs: Sequence[dict[str, Any]], devices: int) -> Figure:
+    figure = _figure()
+    axes = figure.subplots()
+    for run in runs:
+        spans = [
+            (s["since"], s["until"], sum(s["devices"].values()))
+            for job in run["jobs"]
+            for s in job["spans"]
+        ]
+        if not spans:
+            continue
+        edges = np.linspace(min(s[0] for s in spans), max(s[1] for s in spans), _STEPS + 1)
+        held = np.zeros(_STEPS)
+        for since, until, count in spans:
+            held += count * np.diff(np.clip(edges, since, until))
+        share = held / np.diff(edges) / devices
+        axes.step(edges[:-1] / 3600, share, where="post", label=_label(run))
+    axes.set(xlabel="hours", ylabel="share of devices held", ylim=(0, 1.02))
+    axes.grid(alpha=0.3)
+    axes.legend()
+    return figure
+
+
+def _gantt(run: dict[str, Any]) -> Figure:
+    """Draw a row for each job: its wait in grey, what it held by its main type, darker for more."""
+    jobs = run["jobs"][:_MOST_ROWS]
+    types = sorted({name for job in jobs for span in job["spans"] for name in span["devices"]})
+    most = max((sum(s["devices"].values()) for job in jobs for s in job["spans"]), default=1)
+    figure = _figure(1.2 + 0.06 * max(20, len(jobs)))
+    axes = figure.subplots()
+    for row, job in enumerate(jobs):
+        end = job["finished"] or max((s["until"] for s in job["spans"]), default=job["submitted"])
+        wait = (job["submitted"] / 3600, (end - job["submitted"]) / 3600)
+        axes.broken_barh([wait], (row, 0.9), color="0.9")
+        for span in job["spans"]:
+            held: dict[str, int] = span["devices"]
+            main = max(sorted(held), key=held.__getitem__)
+            shade = 0.35 + 0.65 * sum(held.values()) / most
+            bar = (span["since"] / 3600, (span["until"] - span["since"]) / 3600)
+            axes.broken_barh([bar], (row, 0.9), color=f"C{types.index(main)}", alpha=shade)
+    handles = [axes.barh(0, 0, color=f"C{index}", label=name) for index, name in enumerate(types)]
+    axes.legend(handles=handles, loc="upper right")
+    axes.set(xlabel="hours", ylabel="job", ylim=(len(jobs), 0), title=_label(run))
+    return figure
+
+
+_COLUMNS = {
+    "finished": ("finished", 1),
+    "average_jct_seconds": ("JCT, h", 3600),
+    "p50_jct_seconds": ("p50, h", 3600),
+    "p99_jct_seconds": ("p99, h", 3600),
+    "makespan_seconds": ("makespan, h", 3600),
+    "device_seconds": ("device-hours", 3600),
+    "utilisation": ("utilisation", 1),
+    "restarts": ("restarts", 1),
+}
+
+
+def _page(runs: Sequence[dict[str, Any]], pictures: dict[str, bytes]) -> str:
+    """Return the page; nothing in it comes from elsewhere."""
+    head = "".join(f"<th>{name}</th>" for name, _ in _COLUMNS.values())
+    rows = "".join(
+        f"<tr><td>{html.escape(_label(run))}</td>"
+        + "".join(f"<td>{_cell(run['summary'][key], u)}</td>" for key, (_, u) in _COLUMNS.items())
+        + "</tr>"
+        for run in runs
+    )
+    images = "".join(
+        f'<h2>{html.escape(name)}</h2><img alt="{html.escape(name)}"'
+        f' src="data:image/png;base64,{base64.b64encode(data).decode()}">'
+        for name, data in pictures.items()
+    )
+    workload = html.escape(runs[0]["workload"]) if runs else ""
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Staves: simulation'
+        "</title><style>body{font:15px system-ui,sans-serif;max-width:60em;margin:2em auto}"
+        "td,th{padding:.2em .8em;text-align:right}td:first-child{text-align:left}"
+        f"img{{max-width:100%}}</style></head><body><h1>{workload}</h1>"
+        f"<table><tr><th></th>{head}</tr>{rows}</table>{images}</body></html>\n"
+    )
+
+
+def _cell(value: float | None, unit: float) -> str:
+    if value is None:
+        return "-"
+    return str(value) if isinstance(value, int) and unit == 1 else f"{value / unit:.3f}"
