@@ -87,13 +87,13 @@ def test_no_fit_near_by_is_much_better(seed: int) -> None:
         assert loss(other)[0] >= best - 0.1
 
 
-def test_a_job_that_scales_well_is_predicted() -> None:
+def test_between_batches_that_were_seen_alone_steps_are_predicted() -> None:
     truth = ThroughputFit(0.02, 0.002, 0.03, 0.0005, 0.01, 0.0002, 1.5)
-    seen = points_of(truth, [(1, 1), (1, 2), (1, 4), (2, 8)])
-    found = fit_throughput(seen)
-    for point in points_of(truth, [(1, 3), (3, 12), (4, 16)]):
-        seconds = found.step_seconds(point.nodes, point.devices, point.local_batch)
-        assert seconds == pytest.approx(point.step_seconds, rel=0.2)
+    found = fit_throughput(points_of(truth, [(1, 1)]))
+    for local in (8, 12, 32, 64):
+        assert found.step_seconds(1, 1, local) == pytest.approx(
+            truth.step_seconds(1, 1, local), rel=0.02
+        )
 
 
 def test_what_no_point_tells_is_hopeful() -> None:
