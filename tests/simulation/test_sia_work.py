@@ -13,12 +13,12 @@ TYPES, SIZES = ("a100", "t4"), (8, 4)
 
 
 def application() -> Application:
-    """Return one whose passes take 10 + batch ms on a100, four times that on t4; and 5 ms of sync."""
+    """Return one of passes of 10 + batch ms on a100, four times that on t4, and 5 ms of sync."""
     tables = {}
     for name, factor in (("a100", 1.0), ("t4", 4.0)):
         batch = np.array([8.0, 16.0, 64.0])
         compute = factor * (0.010 + 0.001 * batch)
-        curves = {
+        curves: dict[tuple[int, ...], Curve] = {
             nodes: Curve(batch, compute + sync, np.full(3, sync))
             for nodes, sync in (((1,), 0.0), ((2,), 0.005), ((4,), 0.005), ((4, 4), 0.05))
         }
