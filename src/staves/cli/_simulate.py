@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -20,7 +20,7 @@ from staves.errors import InputError, quoted
 
 if TYPE_CHECKING:
     from staves.hardware import Cluster
-    from staves.simulation import Experiment
+    from staves.simulation import AnyApplication, Experiment, Workload
 
 
 class Kind(StrEnum):
@@ -144,20 +144,23 @@ def simulate(
         raise InputError("give either --seeds or --seed, not both", hint="leave one out")
     if in_place_seconds is not None and pauses is not Pauses.OWN:
         raise InputError("--in-place-seconds goes with --pauses own", hint="add --pauses own")
+    if in_place_seconds is not None and not 0 <= in_place_seconds < math.inf:
+        raise InputError("--in-place-seconds must be finite and not negative", hint="like 5")
+    from staves.scheduling import policy
     from staves.simulation import IN_PLACE_SECONDS, Conditions, Experiment
 
-    there, jobs_of, applications = _material(
-        cluster, workload, profiles or [], type_names, setup, seed or 0
-    )
+    for name in policies:
+        policy(name)  # an unknown one is told before anything is read
+    numbers = [seed or 0] if seeds is None else list(range(seeds))
+    made = _material(cluster, workload, profiles or [], type_names, setup, numbers)
+    there = made[0][0]
     in_place = None
     if pauses is Pauses.OWN:
         in_place = IN_PLACE_SECONDS if in_place_seconds is None else in_place_seconds
     experiments = [
         Experiment(
             name,
-            there,
-            jobs_of,
-            applications,
+            *made[index],
             None if kind is None else kind.value,
             beliefs.value,
             in_place,
@@ -171,7 +174,7 @@ def simulate(
             ),
         )
         for name in policies
-        for number in ([seed or 0] if seeds is None else range(seeds))
+        for index, number in enumerate(numbers)
     ]
     document = {"runs": _run(experiments, processes)}
     if file is not None:
@@ -224,21 +227,24 @@ def _material(
     profiles: Sequence[Path],
     type_names: str | None,
     setup: SetupName,
-    seed: int,
-) -> tuple[Cluster, Any, Any]:
-    """Return the cluster, the workload and the profiles."""
-    from staves.simulation import SETUPS, material
+    seeds: Sequence[int],
+) -> list[tuple[Cluster, Workload, Mapping[str, AnyApplication]]]:
+    """Return the cluster, the workload and the profiles for each seed."""
+    from staves.simulation import SETUPS, material, synthetic_jobs
 
     if cluster is None:
         raise InputError("--cluster is missing", hint="name a cluster file, or sia-64")
     if workload is None:
         raise InputError("--workload is missing", hint="name a file, or synthetic-160")
-    there, jobs, applications = material(
-        cluster, workload, profiles, SETUPS[setup.value], _type_names(type_names), seed
-    )
-    for note in (*there.warnings, *jobs.notes):
+    names = _type_names(type_names)
+    drawn = synthetic_jobs(workload) is not None  # else all seeds have the same file
+    made = [
+        material(cluster, workload, profiles, SETUPS[setup.value], names, seed)
+        for seed in (seeds if drawn else seeds[:1])
+    ]
+    for note in (*made[0][0].warnings, *made[0][1].notes):
         messages.print(f"staves: {note}")
-    return there, jobs, applications
+    return made if drawn else made * len(seeds)
 
 
 def _type_names(text: str | None) -> dict[str, str] | None:
@@ -272,7 +278,9 @@ def _run(experiments: Sequence[Experiment], processes: int) -> list[dict[str, An
 def _bar(runs: int) -> Iterator[Any]:
     """Show how many jobs of all runs have ended, on standard error where that is a terminal."""
     columns = (TextColumn("simulating"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=messages, transient=True) as progress:
+    with Progress(
+        *columns, console=messages, transient=True, disable=not messages.is_terminal
+    ) as progress:
         task = progress.add_task("runs", total=None)
 
         def advance(done: int, total: int) -> None:

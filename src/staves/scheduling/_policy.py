@@ -12,9 +12,9 @@ JobKind = Literal["adaptive", "elastic", "rigid"]
 """adaptive: any number of devices, and the batch of greatest goodput. elastic: any number, a fixed
 batch. rigid: the number and the batch that its owner asked for."""
 
-Estimator = Literal["none", "sia", "product"]
-"""How a system learns speeds: not at all (it is told them), by Sia's fit of its throughput model
-(`estimation.SiaRates`), or by this product's step-time model (`estimation.ProfileRates`)."""
+Estimator = Literal["sia", "product"]
+"""sia: fits of Sia's throughput model (`estimation.SiaRates`). product: this product's step-time
+lines (`estimation.JobProfile`)."""
 
 
 class Policy(ABC):
@@ -32,8 +32,8 @@ class Policy(ABC):
     in_place: ClassVar[bool] = False
     """Whether the system it belongs to changes running jobs in place, without a restart."""
 
-    estimator: ClassVar[Estimator] = "none"
-    """What the system it belongs to learns speeds with."""
+    estimator: ClassVar[Estimator | None] = None
+    """What its system learns jobs' speeds with; None: nothing, and a simulation tells the truth."""
 
     round_seconds: float | None = 60.0
     """Seconds between two decisions when nothing happens; None: only when something happens."""

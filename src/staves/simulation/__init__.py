@@ -4,14 +4,14 @@ from staves.simulation._application import Application, Statistics
 from staves.simulation._conditions import Conditions
 from staves.simulation._decide_only import Timed, decide_only
 from staves.simulation._generate import generate
-from staves.simulation._material import material
+from staves.simulation._material import material, synthetic_jobs
 from staves.simulation._profiles import read_profiles
 from staves.simulation._report import write_report
 from staves.simulation._results import JobResult, Pause, Simulation, Span, Timing
 from staves.simulation._runs import IN_PLACE_SECONDS, Experiment, run, run_all
 from staves.simulation._setup import SETUPS, TYPE_NAMES, Setup, sia_cluster
 from staves.simulation._simulate import replay, simulate
-from staves.simulation._submissions import submissions
+from staves.simulation._submissions import AnyApplication, submissions
 from staves.simulation._summary import job_document, summary
 from staves.simulation._synthetic import synthetic_applications
 from staves.simulation._work import FluidWork, Placement, Submission, Work
@@ -21,6 +21,7 @@ __all__ = [
     "IN_PLACE_SECONDS",
     "SETUPS",
     "TYPE_NAMES",
+    "AnyApplication",
     "Application",
     "Conditions",
     "Experiment",
@@ -52,5 +53,6 @@ __all__ = [
     "submissions",
     "summary",
     "synthetic_applications",
+    "synthetic_jobs",
     "write_report",
 ]

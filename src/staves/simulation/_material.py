@@ -45,16 +45,16 @@ def material(
     """
     there = _cluster(cluster)
     types = tuple(there.configuration)
-    synthetic = _SYNTHETIC.fullmatch(workload)
-    if synthetic is not None:
+    drawn = synthetic_jobs(workload)
+    if drawn is not None:
         if profiles:
             raise InputError(
                 f"{workload} has profiles of its own", hint="leave --profiles out, or name a file"
             )
-        if int(synthetic[1]) < 1:
+        if drawn < 1:
             raise InputError(f"{workload}: no job", hint="ask for one at least")
         applications = synthetic_applications(types)
-        return there, generate(int(synthetic[1]), applications, seed), applications
+        return there, generate(drawn, applications, seed), applications
     jobs = read_workload(Path(workload))
     if not profiles:
         return there, jobs, synthetic_applications(types)
@@ -67,6 +67,12 @@ def material(
     wanted = {request.application for request in jobs.requests}
     read = read_profiles(profiles, setup, types, applications=wanted, type_names=type_names)
     return there, jobs, read
+
+
+def synthetic_jobs(workload: str) -> int | None:
+    """Return N of `synthetic-N`; None for the name of a file."""
+    match = _SYNTHETIC.fullmatch(workload)
+    return None if match is None else int(match[1])
 
 
 def _with_throughput(

@@ -35,7 +35,7 @@ class ProductWork:
         application = shared.application
         statistics = application.statistics
         self._batches = statistics.batches if shared.batch is None else np.array([shared.batch])
-        points = dict(zip(shared.types, _one_device_points(shared), strict=True))
+        points = _one_device_points(shared)
         self._lines = {name: _lines(seen) for name, seen in points.items() if seen}
         self._bounds: dict[str, tuple[int, int | None]] = {
             name: (0, int(max(point.local_batch for point in seen)) if seen else 0)
@@ -71,11 +71,11 @@ class ProductWork:
         return rate
 
     def trained(self, phase: int) -> bool:
-        """Return False: what it learned, it learned at `rate`."""
+        """Return False: its trainer has measured its steps when the rate was asked for."""
         return False
 
     def step_work(self, phase: int) -> float:
-        """Return what a step of the fixed batch is worth; 0 where the batch adapts."""
+        """Return the gain of the fixed batch in reference samples; 0 where the batch adapts."""
         return self._shared.step_work(phase)
 
     def rates(self, phase: int) -> Rates:
@@ -115,26 +115,6 @@ class ProductWork:
         return estimates
 
 
-def _one_device_points(shared: ApplicationRates) -> list[tuple[Point, ...]]:
-    """Return for each type what its profile on one device says; none where it has no profile."""
-    application = shared.application
-    result = []
-    for name in shared.types:
-        table = application.tables.get(name)
-        curve = None if table is None else table.curve((1,))
-        points: tuple[Point, ...] = ()
-        if curve is not None:
-            points = tuple(
-                Point(1, 1, batch, step - sync, step)
-                for batch, step, sync in zip(
-                    curve.batch.tolist(), curve.step.tolist(), curve.sync.tolist(), strict=True
-                )
-                if batch <= application.local_limit(name)
-            )
-        result.append(points)
-    return result
-
-
 class _Believed:
     def __init__(self, work: ProductWork, phase: int) -> None:
         self._work, self._phase = work, phase
@@ -159,3 +139,22 @@ def _lines(points: tuple[Point, ...]) -> tuple[Line, Line]:
         Line(fixed * _FORWARD_SHARE, slope * _FORWARD_SHARE),
         Line(fixed * (1 - _FORWARD_SHARE), slope * (1 - _FORWARD_SHARE)),
     )
+
+
+def _one_device_points(shared: ApplicationRates) -> dict[str, tuple[Point, ...]]:
+    """Return for each type what its profile on one device says; nothing where it has none."""
+    application = shared.application
+    result: dict[str, tuple[Point, ...]] = {}
+    for name in shared.types:
+        table = application.tables.get(name)
+        curve = None if table is None else table.curve((1,))
+        result[name] = ()
+        if curve is not None:
+            result[name] = tuple(
+                Point(1, 1, batch, step - sync, step)
+                for batch, step, sync in zip(
+                    curve.batch.tolist(), curve.step.tolist(), curve.sync.tolist(), strict=True
+                )
+                if batch <= application.local_limit(name)
+            )
+    return result

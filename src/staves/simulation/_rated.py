@@ -88,7 +88,7 @@ class RatedWork:
         return False
 
     def step_work(self, phase: int) -> float:
-        """Return 1: steps are what its rates count."""
+        """Return 1: work is counted in steps."""
         return 1.0
 
     def rates(self, phase: int) -> Rates:

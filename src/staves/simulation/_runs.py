@@ -70,7 +70,7 @@ def run(experiment: Experiment, progress: Progress | None = None) -> dict[str, A
         experiment.cluster,
         experiment.kind or chosen.job_kind,
         in_place_seconds=_in_place(experiment, chosen),
-        estimator=chosen.estimator if experiment.beliefs == "learned" else "none",
+        estimator=chosen.estimator if experiment.beliefs == "learned" else None,
     )
     done = replay(
         chosen,

@@ -74,7 +74,7 @@ class SiaWork:
             alone = None if table is None else table.curve((1,))
             if table is None or alone is None:
                 continue
-            curves = table.placements.values()
+            curves = (table.placements or table.shapes).values()
             least = min(float(curve.batch[0]) for curve in curves)
             most = min(max(curve.largest for curve in curves), application.local_limit(name))
             self._limits[g] = BatchLimits(application.reference, self._smallest, batch, least, most)

@@ -26,7 +26,7 @@ def submissions(
     kind: JobKind,
     *,
     in_place_seconds: float | None = None,
-    estimator: Estimator = "none",
+    estimator: Estimator | None = None,
 ) -> list[Submission]:
     """Return the jobs; those whose rates are the truth share one table for a kind and batch.
 
@@ -35,8 +35,8 @@ def submissions(
         applications: their profiles by name.
         cluster: whose types and nodes count.
         kind: what the jobs can do. Rigid jobs have what they asked for, of one type.
-        estimator: what policies believe of speeds: the truth (none), or what is learned.
         in_place_seconds: the pause of a change in place; None: a change is a restart.
+        estimator: what jobs' speeds are learned with; None: they are known.
 
     Raises:
         InputError: a job's application has no profile, or its requests fit on no devices at all.
@@ -52,21 +52,31 @@ def submissions(
                 f"{request.name}: no profile of the application {quoted(request.application)}",
                 hint=suggestion(request.application, applications),
             )
-        if isinstance(application, RatedApplication):
-            work: Work = RatedWork(application, types, sizes, request.steps or 0.0)
-        elif estimator == "sia":
-            adaptive = kind == "adaptive"
-            work = SiaWork(application, types, sizes, request.batch, adaptive=adaptive)
-        else:
-            batch = None if kind == "adaptive" else request.batch
-            key = (application.name, batch)
-            if key not in shared:
-                shared[key] = ApplicationRates(application, types, sizes, batch)
-            known = shared[key]
-            work = ProductWork(known) if estimator == "product" else ProfileWork(known)
+        work = _work(request, application, types, sizes, kind, estimator, shared)
         view = _view(request, application, work, cluster.total, kind, in_place_seconds)
         result.append(Submission(view, work))
     return result
+
+
+def _work(
+    request: Request,
+    application: AnyApplication,
+    types: tuple[str, ...],
+    sizes: tuple[int, ...],
+    kind: JobKind,
+    estimator: Estimator | None,
+    shared: dict[tuple[str, int | None], ApplicationRates],
+) -> Work:
+    if isinstance(application, RatedApplication):
+        return RatedWork(application, types, sizes, request.steps or 0.0)
+    if estimator == "sia":
+        adaptive = kind == "adaptive"
+        return SiaWork(application, types, sizes, request.batch, adaptive=adaptive)
+    batch = None if kind == "adaptive" else request.batch
+    key = (application.name, batch)
+    if key not in shared:
+        shared[key] = ApplicationRates(application, types, sizes, batch)
+    return ProductWork(shared[key]) if estimator == "product" else ProfileWork(shared[key])
 
 
 def _view(

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from staves.documents import suggestion
 from staves.errors import InputError, quoted
@@ -19,6 +20,8 @@ from staves.hardware import KNOWN_TYPES
 from staves.simulation._application import Application, Statistics
 from staves.simulation._curves import Curve, StepTable
 from staves.steptime import Communication, Device, Line, StepTimeModel
+
+Array = NDArray[np.float64]
 
 TERAFLOPS = {
     "k80": 4.1,
@@ -121,22 +124,22 @@ def _table(kind: _Kind, device_type: str) -> StepTable:
         raise InputError(f"a {device_type} does not hold one sample", hint="give --profiles")
     smallest = max(1, min(kind.reference // 16, largest))
     batch = np.unique(np.geomspace(smallest, largest, 12).round())
-    shapes = {
-        (nodes, devices): _curve(kind, device_type, nodes, devices, batch)
-        for nodes in range(1, _MOST_NODES + 1)
-        for devices in range(nodes, nodes * _NODE_SIZE + 1)
-    }
+    compute = _compute_seconds(kind, device_type, batch)
+    shapes = {}
+    for nodes in range(1, _MOST_NODES + 1):
+        for devices in range(nodes, nodes * _NODE_SIZE + 1):
+            sync = 2 * (devices - 1) / devices * 4 * kind.parameters / _LINK[nodes == 1]
+            shapes[nodes, devices] = Curve(batch, compute + sync, np.full(len(batch), sync))
     return StepTable({}, shapes)
 
 
-def _curve(kind: _Kind, name: str, nodes: int, devices: int, batch: np.ndarray) -> Curve:
+def _compute_seconds(kind: _Kind, name: str, batch: Array) -> Array:
+    """Return the step-time model's step of one device alone, at each local batch."""
     per_sample = kind.gigaflop * 1e9 / (TERAFLOPS[name] * 1e12 * _UTILISATION)
     forward = Line(_LAUNCH_SECONDS * _FORWARD_SHARE, per_sample * _FORWARD_SHARE)
     backward = Line(_LAUNCH_SECONDS * (1 - _FORWARD_SHARE), per_sample * (1 - _FORWARD_SHARE))
-    sync = 2 * (devices - 1) / devices * 4 * kind.parameters / _LINK[nodes == 1]
-    model = StepTimeModel((Device("one", name, forward, backward),), Communication((1.0,), (sync,)))
-    step = np.array([model.step_seconds([int(b)]) for b in batch])
-    return Curve(batch, step, np.full(len(batch), sync))
+    model = StepTimeModel((Device("one", name, forward, backward),), Communication((1.0,), (0.0,)))
+    return np.array([model.step_seconds([int(local)]) for local in batch])
 
 
 def _statistics(kind: _Kind) -> Statistics:

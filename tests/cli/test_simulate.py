@@ -1,0 +1,217 @@
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from staves.cli import run_command
+from staves.scheduling import policies
+from tests.simulation import small
+
+CLUSTER = "nodes:\n  - {count: 2, devices: {t4: 4}}\n  - {devices: {a100: 8}}\n"
+
+
+def simulate(capsys: pytest.CaptureFixture[str], *options: str) -> dict[str, Any]:
+    assert run_command(["simulate", *options, "--json"]) == 0
+    document: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return document
+
+
+def untimed(document: dict[str, Any]) -> dict[str, Any]:
+    for run in document["runs"]:
+        for name in ("decision_seconds", "wall_seconds", "cpu_seconds"):
+            del run["summary"][name]
+    return document
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[str]:
+    (tmp_path / "c.yaml").write_text(CLUSTER)
+    (tmp_path / "w.csv").write_text(small.WORKLOAD)
+    folder = small.profile_folder(tmp_path)
+    return [
+        *("--cluster", str(tmp_path / "c.yaml")),
+        *("--workload", str(tmp_path / "w.csv")),
+        *("--profiles", str(folder)),
+    ]
+
+
+def test_the_document_is_the_one_that_is_promised(
+    files: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    out = tmp_path / "o.json"
+    document = simulate(
+        capsys, *files, "--policy", "fifo", "--policy", "heet", "--output", str(out)
+    )
+    assert json.loads(out.read_text()) == document
+    assert [run["policy"] for run in document["runs"]] == ["fifo", "heet"]
+    for run in document["runs"]:
+        assert {"policy", "workload", "seed", "summary", "jobs"} <= run.keys()
+        assert {
+            "jobs",
+            "finished",
+            "average_jct_seconds",
+            "p50_jct_seconds",
+            "p99_jct_seconds",
+            "makespan_seconds",
+            "device_seconds",
+            "restarts",
+            "decision_seconds",
+            "wall_seconds",
+            "cpu_seconds",
+        } <= run["summary"].keys()
+        assert run["summary"]["decision_seconds"].keys() == {"p50", "p99", "max"}
+        assert run["seed"] == 0
+        assert run["summary"]["finished"] == run["summary"]["jobs"] == 2
+        assert [job["id"] for job in run["jobs"]] == ["one", "two"]
+
+
+def test_seeds_and_policies_side_by_side_give_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--cluster", "sia-64", "--workload", "synthetic-8", "--policy", "fifo"]
+    options += [
+        "--policy",
+        "tiresias",
+        "--seeds",
+        "2",
+        "--failure-hours",
+        "3",
+        "--repair-hours",
+        ".1",
+    ]
+    one = untimed(simulate(capsys, *options))
+    two = untimed(simulate(capsys, *options, "--processes", "2"))
+    assert json.dumps(one) == json.dumps(two)
+    assert [(r["policy"], r["seed"]) for r in one["runs"]] == [
+        ("fifo", 0),
+        ("fifo", 1),
+        ("tiresias", 0),
+        ("tiresias", 1),
+    ]
+    assert one["runs"][0]["jobs"] != one["runs"][1]["jobs"]
+
+
+def test_people_get_a_table(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["simulate", *files, "--policy", "srtf"]) == 0
+    output = capsys.readouterr()
+    assert re.search(r"^srtf +0 +2/2 ", output.out, re.M)
+    assert "alone on the cluster" in output.out
+    assert "…" not in output.out
+
+
+def test_in_place_pauses_are_for_those_who_change_in_place(
+    files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = [*files[:2], "--workload", "synthetic-12", "--policy", "sia"]
+    published = untimed(simulate(capsys, *options))
+    assert untimed(simulate(capsys, *options, "--pauses", "own")) == published
+    options[-1] = "heet"
+    long, short = (
+        untimed(simulate(capsys, *options, "--pauses", "own", "--in-place-seconds", seconds))
+        for seconds in ("60", "1")
+    )
+    assert long != short
+
+
+def test_a_decision_is_timed_and_dumped(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    dump = tmp_path / "d.json"
+    document = simulate(
+        capsys,
+        *("--decide-only", "--jobs", "12", "--devices", "30", "--policy", "heet"),
+        *("--dump", str(dump)),
+    )
+    assert document.keys() == {"decision_seconds", "value", "bound", "gap"}
+    instance = json.loads(dump.read_text())
+    assert instance["types"] == ["a100", "rtx2080ti", "t4"]
+    assert sum(instance["capacity"]) == 30
+    value, used = 0.0, [0, 0, 0]
+    for job in instance["jobs"]:
+        if job["chosen"] is not None:
+            value += job["utility"][job["chosen"]]
+            used = [a + b for a, b in zip(used, job["configurations"][job["chosen"]], strict=True)]
+    assert all(a <= b for a, b in zip(used, instance["capacity"], strict=True))
+    assert value == pytest.approx(document["value"])
+    assert document["value"] <= document["bound"] * (1 + 1e-9)
+    assert document["gap"] == pytest.approx(1 - document["value"] / document["bound"])
+
+
+def test_policies_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["policies", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)["policies"]
+    assert {one["name"] for one in listed} == set(policies())
+    assert run_command(["policies"]) == 0
+    assert "heet" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ([], "--policy is missing"),
+        (["--policy", "fifo"], "--cluster is missing"),
+        (["--policy", "fifo", "--cluster", "sia-64"], "--workload is missing"),
+        (["--policy", "fifi", "--cluster", "sia-64", "--workload", "synthetic-2"], "'fifi'"),
+        (
+            ["--policy", "fifo", "--cluster", "sia-65", "--workload", "synthetic-2"],
+            "multiple of 64",
+        ),
+        (["--policy", "fifo", "--cluster", "sia-64", "--workload", "synthetic-0"], "no job"),
+        (["--policy", "fifo", "--seed", "1", "--seeds", "2"], "not both"),
+        (["--policy", "fifo", "--jobs", "3"], "--jobs goes with --decide-only"),
+        (["--policy", "fifo", "--decide-only"], "needs --jobs"),
+        (["--policy", "fifo", "--in-place-seconds", "3"], "goes with --pauses own"),
+        (["--policy", "heet", "--pauses", "own", "--in-place-seconds", "-3"], "--in-place-seconds"),
+        (["--policy", "fifo", "--stragglers", "2"], "straggler_share"),
+        (["--policy", "fifo", "--type-names", "t4"], "is not SUFFIX=TYPE"),
+    ],
+)
+def test_wrong_use_is_told_in_one_line(
+    options: list[str], problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = {"--cluster": "sia-64", "--workload": "synthetic-2"}
+    if any(name in options for name in ("--stragglers", "--type-names", "--pauses")):
+        options = options + [part for pair in whole.items() for part in pair]
+    assert run_command(["simulate", *options]) == 2
+    message = capsys.readouterr().err
+    assert problem in message
+    assert message.count("\n") == 1
+
+
+def test_an_unknown_application_is_told(
+    files: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "w.csv").write_text(small.WORKLOAD.replace("5,small", "5,smal"))
+    assert run_command(["simulate", *files, "--policy", "fifo"]) == 2
+    assert "did you mean 'small'?" in capsys.readouterr().err
+
+
+def test_a_report_is_one_page_that_needs_nothing(
+    files: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    pytest.importorskip("matplotlib")
+    pages = []
+    for name in ("one", "two"):
+        folder = tmp_path / name
+        simulate(capsys, *files, "--policy", "fifo", "--report", str(folder))
+        names = {path.name for path in folder.iterdir()}
+        assert names == {"index.html", "jct.png", "utilisation.png", "gantt-0-fifo.png"}
+        assert all((folder / n).read_bytes().startswith(b"\x89PNG") for n in names if "png" in n)
+        pages.append((folder / "index.html").read_text())
+    assert pages[0] == pages[1]
+    assert pages[0].count('src="data:image/png;base64,') == 3
+    assert "http" not in pages[0]
+
+
+def test_a_report_without_matplotlib_says_what_to_install(
+    files: list[str],
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert (
+        run_command(["simulate", *files, "--policy", "fifo", "--report", str(tmp_path / "r")]) == 1
+    )
+    assert "staves[simulate]" in capsys.readouterr().err
