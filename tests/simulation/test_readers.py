@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from staves.errors import InputError
-from staves.simulation import SETUPS, Setup, read_profiles, read_workload, sia_cluster
+from staves.simulation import SETUPS, Setup, read_profiles, read_workload, sia_cluster, submissions
 from tests.simulation import small
 
 HEAD = "name,time,application,num_replicas,batch_size\n"
@@ -61,6 +61,35 @@ def test_what_can_be_put_right_is_counted(tmp_path: Path) -> None:
     workload = read_workload(file)
     assert [request.name for request in workload.requests] == ["a", "b", "c"]
     assert [note.split(": ")[1].split()[0] for note in workload.notes] == ["1", "1"]
+
+
+OWN = "name,time,application,num_replicas,batch_size,kind,minimum,maximum,weight,preemptible\n"
+
+
+def test_our_own_columns_may_say_more(tmp_path: Path) -> None:
+    text = OWN + "a,0,small,2,32,elastic,2,3,4.5,0\nb,1,small,2,32,,,,,\n"
+    workload = read_workload(written(tmp_path, text))
+    apps = {"small": small.application({"a": 1.0})}
+    a, b = (job.view for job in submissions(workload, apps, small.cluster(a=2), "rigid"))
+    assert (a.minimum, a.maximum, a.weight, a.elastic, a.mix) == (2, 3, 4.5, False, True)
+    assert (b.minimum, b.maximum, b.weight, b.elastic, b.mix) == (2, 2, 1.0, True, False)
+    forced = submissions(workload, apps, small.cluster(a=2), "rigid", forced="adaptive")
+    assert [(job.view.minimum, job.view.maximum) for job in forced] == [(2, 3), (1, 8)]
+
+
+@pytest.mark.parametrize(
+    ("cells", "place", "problem"),
+    [
+        ("elastik,,,,", "kind", "unknown kind 'elastik'"),
+        (",0,,,", "minimum", "below 1"),
+        (",3,2,,", "maximum", "below the minimum"),
+        (",,,0,", "weight", "above zero"),
+        (",,,,yes", "preemptible", "neither 1 nor 0"),
+    ],
+)
+def test_our_own_columns_are_checked(tmp_path: Path, cells: str, place: str, problem: str) -> None:
+    with pytest.raises(InputError, match=f":2: {place}: .*{problem}"):
+        read_workload(written(tmp_path, OWN + f"a,0,small,2,32,{cells}\n"))
 
 
 def test_packed_files_are_read_and_broken_ones_refused(tmp_path: Path) -> None:

@@ -36,6 +36,10 @@ class Row:
             raise self.error(column, "is empty")
         return value
 
+    def says(self, column: str) -> bool:
+        """Say whether the file has the column, and the line something in it."""
+        return bool(self.cells.get(column, "").strip())
+
     def number(self, column: str, *, least: float = 0.0) -> float:
         """Return a finite number of at least `least`."""
         text = self.text(column)

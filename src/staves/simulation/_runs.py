@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from staves.hardware import Cluster
-from staves.scheduling import Heet, JobKind, Policy, policy
+from staves.scheduling import Estimator, Heet, JobKind, Policy, policy
 from staves.scheduling.heet import Weights
 from staves.simulation._conditions import Conditions
 from staves.simulation._simulate import replay
 from staves.simulation._submissions import AnyApplication, submissions
 from staves.simulation._summary import job_document, summary
+from staves.simulation._work import Submission
 from staves.simulation._workload import Workload
 
 IN_PLACE_SECONDS = 5.0
@@ -34,7 +35,7 @@ class Experiment:
     Args:
         policy: its name.
         cluster, workload, applications: what there is, comes, and is true.
-        kind: what jobs can do; None: as the policy takes them.
+        kind: what all jobs can do; None: as the workload says, or else as the policy takes them.
         beliefs: oracle: policies know the truth. learned: those whose system has an estimator know
             what it has learned.
         in_place_seconds: pause of a change in place, for policies that change in place; None: every
@@ -64,14 +65,8 @@ def run(experiment: Experiment, progress: Progress | None = None) -> dict[str, A
         InputError: an unknown policy, or a job that has no profile.
     """
     chosen = _policy(experiment)
-    jobs = submissions(
-        experiment.workload,
-        experiment.applications,
-        experiment.cluster,
-        experiment.kind or chosen.job_kind,
-        in_place_seconds=_in_place(experiment, chosen),
-        estimator=chosen.estimator if experiment.beliefs == "learned" else None,
-    )
+    estimator = chosen.estimator if experiment.beliefs == "learned" else None
+    jobs = _jobs(experiment, chosen, estimator)
     done = replay(
         chosen,
         experiment.cluster,
@@ -85,9 +80,22 @@ def run(experiment: Experiment, progress: Progress | None = None) -> dict[str, A
         "workload": experiment.workload.name,
         "seed": experiment.conditions.seed,
         "job_kind": experiment.kind or chosen.job_kind,
-        "summary": summary(done, jobs, experiment.cluster),
+        # Bounds and fair shares are of true speeds, not of what was believed.
+        "summary": summary(done, _jobs(experiment, chosen, None), experiment.cluster),
         "jobs": [job_document(job) for job in done.jobs],
     }
+
+
+def _jobs(experiment: Experiment, chosen: Policy, estimator: Estimator | None) -> list[Submission]:
+    return submissions(
+        experiment.workload,
+        experiment.applications,
+        experiment.cluster,
+        chosen.job_kind,
+        forced=experiment.kind,
+        in_place_seconds=_in_place(experiment, chosen),
+        estimator=estimator,
+    )
 
 
 def _policy(experiment: Experiment) -> Policy:

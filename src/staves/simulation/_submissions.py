@@ -25,6 +25,7 @@ def submissions(
     cluster: Cluster,
     kind: JobKind,
     *,
+    forced: JobKind | None = None,
     in_place_seconds: float | None = None,
     estimator: Estimator | None = None,
 ) -> list[Submission]:
@@ -34,7 +35,9 @@ def submissions(
         workload: the requests.
         applications: their profiles by name.
         cluster: whose types and nodes count.
-        kind: what the jobs can do. Rigid jobs have what they asked for, of one type.
+        kind: what jobs can do of which the workload does not say it. Rigid jobs have what they
+            asked for, of one type.
+        forced: what all jobs can do, whatever the workload says.
         in_place_seconds: the pause of a change in place; None: a change is a restart.
         estimator: what jobs' speeds are learned with; None: they are known.
 
@@ -52,8 +55,9 @@ def submissions(
                 f"{request.name}: no profile of the application {quoted(request.application)}",
                 hint=suggestion(request.application, applications),
             )
-        work = _work(request, application, types, sizes, kind, estimator, shared)
-        view = _view(request, application, work, cluster.total, kind, in_place_seconds)
+        own = forced or request.kind or kind
+        work = _work(request, application, types, sizes, own, estimator, shared)
+        view = _view(request, application, work, cluster.total, own, in_place_seconds)
         result.append(Submission(view, work))
     return result
 
@@ -88,14 +92,17 @@ def _view(
     in_place_seconds: float | None,
 ) -> JobView:
     rigid = kind == "rigid"
+    most = min(application.most_devices, devices)
     pause = application.pause_seconds
     return JobView(
         request.name,
         request.time,
         work.rates(0),
-        minimum=request.devices if rigid else 1,
-        maximum=request.devices if rigid else min(application.most_devices, devices),
+        minimum=request.devices if rigid else request.minimum or 1,
+        maximum=request.devices if rigid else min(request.maximum or most, most),
         mix=not rigid,
+        weight=request.weight,
+        elastic=request.preemptible,
         start_pause=pause,
         resize_pause=pause if in_place_seconds is None else in_place_seconds,
         application=application.name,

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_args
 
+from staves.documents import suggestion
 from staves.errors import InputError, quoted
+from staves.scheduling import JobKind
 from staves.simulation._csv import Row, read_lines, read_rows
 
 COLUMNS = ("name", "time", "application", "num_replicas", "batch_size")
@@ -23,6 +26,10 @@ class Request:
         devices: that it asks for.
         batch: total batch that it asks for, samples.
         steps: work in steps, where the workload says it; else it follows from the profile.
+        kind: what it can do, where the workload says it; else as the policy takes all jobs.
+        minimum, maximum: devices that it may have, where the workload says so.
+        weight: of its delay against that of others.
+        preemptible: whether its devices may be taken or changed before it ends.
     """
 
     name: str
@@ -31,6 +38,11 @@ class Request:
     devices: int
     batch: int
     steps: float | None = None
+    kind: JobKind | None = None
+    minimum: int | None = None
+    maximum: int | None = None
+    weight: float = 1.0
+    preemptible: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +74,9 @@ def read_workload(path: Path) -> Workload:
 def _read_csv(path: Path) -> Workload:
     """Read a workload in the layout of Pollux and Sia: one job a line, columns as in `COLUMNS`.
 
+    Our own layout has more columns, each of which may be absent, or empty in a line: kind
+    (adaptive, elastic, rigid), minimum, maximum, weight, preemptible (1 or 0).
+
     Lines that repeat another are dropped, lines out of order of time are put in order, and the
     workload's notes count both.
 
@@ -72,13 +87,7 @@ def _read_csv(path: Path) -> Workload:
     repeated = unsorted = 0
     latest = 0.0
     for row in read_rows(path, COLUMNS):
-        request = Request(
-            row.text("name"),
-            row.number("time"),
-            row.text("application"),
-            row.count("num_replicas", least=1),
-            row.count("batch_size", least=1),
-        )
+        request = _request(row)
         if request.name in seen:
             if seen[request.name] != request:
                 raise row.error("name", f"{quoted(request.name)} stands twice, for unlike jobs")
@@ -88,6 +97,37 @@ def _read_csv(path: Path) -> Workload:
         latest = max(latest, request.time)
         seen[request.name] = request
     return _workload_of(path, list(seen.values()), {"repeated": repeated, "out of order": unsorted})
+
+
+def _request(row: Row) -> Request:
+    kind: JobKind | None = None
+    if row.says("kind"):
+        kind = next((known for known in get_args(JobKind) if known == row.text("kind")), None)
+        if kind is None:
+            hint = suggestion(row.text("kind"), get_args(JobKind))
+            raise row.error("kind", f"unknown kind {quoted(row.text('kind'))}", hint)
+    minimum = row.count("minimum", least=1) if row.says("minimum") else None
+    maximum = row.count("maximum", least=1) if row.says("maximum") else None
+    if minimum is not None and maximum is not None and maximum < minimum:
+        raise row.error("maximum", f"{maximum} is below the minimum, {minimum}")
+    weight = row.number("weight") if row.says("weight") else 1.0
+    if not weight:
+        raise row.error("weight", "must be above zero")
+    preemptible = row.text("preemptible") if row.says("preemptible") else "1"
+    if preemptible not in ("0", "1"):
+        raise row.error("preemptible", f"{quoted(preemptible)} is neither 1 nor 0")
+    return Request(
+        row.text("name"),
+        row.number("time"),
+        row.text("application"),
+        row.count("num_replicas", least=1),
+        row.count("batch_size", least=1),
+        kind=kind,
+        minimum=minimum,
+        maximum=maximum,
+        weight=weight,
+        preemptible=preemptible == "1",
+    )
 
 
 _TRACES: Mapping[int, tuple[str, ...]] = {
