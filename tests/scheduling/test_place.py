@@ -139,3 +139,59 @@ def test_a_mixed_job_prefers_the_node_that_has_both() -> None:
 def test_a_decision_that_does_not_fit_is_refused() -> None:
     with pytest.raises(InputError, match="1 more devices of b"):
         place(cluster({"a": 2, "b": 1}), {"j": (1, 2, 0)}, TYPES, {})
+
+
+@given(seeds)
+@settings(max_examples=200)
+def test_spread_takes_from_the_emptiest_node(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    devices = cluster(*({"a": int(n)} for n in rng.integers(1, 5, 5)))
+    need = int(rng.integers(1, len(devices) + 1))
+    placed = place(devices, {"x": (need, 0, 0)}, TYPES, {}, placing="spread")
+    expected = {f"n{i}": 0 for i in range(5)}
+    left = {f"n{i}": sum(d.node == f"n{i}" for d in devices) for i in range(5)}
+    missing = need
+    while missing:
+        node = max(left, key=lambda node: left[node])
+        taken = min(left[node], missing)
+        expected[node] += taken
+        left[node] -= taken
+        missing -= taken
+    assert {n: sum(d.node == n for d in placed["x"].devices) for n in expected} == expected
+
+
+@given(seeds)
+@settings(max_examples=200)
+def test_aligned_jobs_stand_on_no_more_nodes_than_they_need(seed: int) -> None:
+    """Powers of two within nodes, and whole nodes, always fit so."""
+    rng = np.random.default_rng(seed)
+    devices = cluster(*({"a": 4} for _ in range(4)), *({"b": 8} for _ in range(2)))
+    current: dict[str, Allocation] = {}
+    for _ in range(6):
+        free, chosen = [16, 16], dict[str, Counts]()
+        for i in rng.permutation(12).tolist():
+            g = int(rng.integers(2))
+            size = int(rng.choice([[1, 2, 4, 8, 12], [1, 2, 4, 8, 16]][g]))
+            if size <= free[g]:
+                free[g] -= size
+                chosen[f"job-{i}"] = (size, 0, 0) if g == 0 else (0, size, 0)
+        placed = place(devices, chosen, TYPES, current, placing="aligned")
+        names = [d.name for allocation in placed.values() for d in allocation.devices]
+        assert len(names) == len(set(names))
+        for job, allocation in placed.items():
+            assert counted(allocation) == chosen[job]
+            whole = 4 if chosen[job][0] else 8
+            assert len(allocation.nodes) == -(-sum(chosen[job]) // whole)
+        current = placed
+
+
+def test_aligning_moves_no_fixed_job() -> None:
+    devices = cluster({"a": 2}, {"a": 2})
+    held = {"x": Allocation((devices[0],)), "y": Allocation((devices[2],))}
+    chosen = {"x": (1, 0, 0), "y": (1, 0, 0), "z": (2, 0, 0)}
+    moved = place(devices, chosen, TYPES, held, placing="aligned")
+    assert len(moved["z"].nodes) == 1
+    kept = place(devices, chosen, TYPES, held, placing="aligned", fixed={"x", "y"})
+    assert kept["x"] == held["x"]
+    assert kept["y"] == held["y"]
+    assert len(kept["z"].nodes) == 2

@@ -110,7 +110,7 @@ class SiaRates:
     in that type's nodes. Before there is any fit, everything is worth 1.
 
     Args:
-        fits: by type, as indices.
+        fits: by type, as indices, in the order in which the types were tried.
         gradients: None before a first step.
         limits: by type; types that are absent do not run the job.
         node_sizes: devices of a node, (G,).

@@ -48,10 +48,10 @@ class Sia(Policy):
     After Jayaram Subramanya et al., "Sia: Heterogeneity-aware, goodput-optimized ML-cluster
     scheduling" (SOSP '23, section 3.4), with the constants of its released code. A job may have,
     of one type, 1, 2, 4, ... devices of a node, or whole nodes, up to its scale limit. Its
-    goodputs are divided by its smallest; those of configurations other than what it has by the
-    restart factor max(age - restarts c, 0) / (age + c) besides, once it is older than c. The power
-    is rounded to 2 decimals, as in that code, and a job that gets nothing counts 1.1. What is in a
-    pause stays as it is.
+    goodputs are divided by its smallest, and once it is older than a restart takes, c, those of
+    changes are multiplied by max(age - restarts c, 0) / (age + c). The power is rounded to 2
+    decimals, as in that code, and a job that gets nothing counts 1.1. What is in a pause stays as
+    it is. All jobs weigh the same.
     """
 
     name = "sia"

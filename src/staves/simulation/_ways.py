@@ -104,7 +104,7 @@ def _alike(
         totals = np.array([float(batch)])
     local = totals / devices
     extra = np.ceil(local / math.floor(limit) - _ROUNDING) - 1
-    if batch is None and devices == 1:
+    if devices == 1:
         extra = np.where(totals > application.reference + _ROUNDING, np.maximum(extra, 1), extra)
     atomic = np.clip(np.ceil(local / (extra + 1) - _ROUNDING), smallest, limit)
     step, sync = curve.at(atomic)

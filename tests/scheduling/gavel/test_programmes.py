@@ -63,7 +63,6 @@ def optimum(problem: Problem, gain: Array, scale: Array | None = None) -> float:
     objective = np.append(-gain.ravel(), 0.0) if scale is None else np.append(np.zeros(size), -1.0)
     bounds = [(0.0, 1.0)] * size + [(0.0, None)]
     result = linprog(objective, A_ub=np.array(rows), b_ub=np.array(limits), bounds=bounds)
-    assert result.status == 0
     assert result.fun is not None
     return -float(result.fun)
 
