@@ -20,6 +20,7 @@ READS = [
 ]
 WRITES = [
     ("POST", "/jobs"),
+    ("POST", "/jobs/check"),
     ("POST", "/jobs/1/pause"),
     ("POST", "/jobs/1/resume"),
     ("POST", "/jobs/1/scale"),
@@ -29,6 +30,7 @@ WRITES = [
 RULES = [("POST", "/nodes/box/drain"), ("POST", "/nodes/box/undrain"), ("POST", "/shutdown")]
 BODIES: dict[str, object] = {
     "/jobs": {"document": {"run": "true"}, "snapshot": HASH},
+    "/jobs/check": {"document": {"run": "true"}},
     "/jobs/1/scale": {"devices": 2},
 }
 ALLOWED = {"viewer": READS, "ada": READS + WRITES, "root": READS + WRITES + RULES}

@@ -65,6 +65,7 @@ def _start(settings: Settings, folder: ServiceFolder) -> subprocess.Popen[bytes]
     others = ("STAVES_URL", "STAVES_TOKEN", MARK)
     environ = {name: value for name, value in os.environ.items() if name not in others}
     environ["STAVES_HOME"] = str(settings.home)
+    environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # decisions are small; its threads only spin
     if paths := environ.get("PYTHONPATH"):  # it stands in another folder than we do
         absolute = (str(Path(path).absolute()) for path in paths.split(os.pathsep) if path)
         environ["PYTHONPATH"] = os.pathsep.join(absolute)
