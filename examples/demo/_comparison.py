@@ -15,7 +15,7 @@ from staves.scheduling import JobView, Policy, policy
 from staves.simulation import simulate
 
 ASKED = 2
-"""Devices that each job asks for, and keeps, where nothing is elastic."""
+"""Devices that each job asks for, and keeps, where nothing is elastic; at least its minimum."""
 
 
 def compare(jobs: Sequence[Mapping[str, Any]], cluster: Cluster) -> dict[str, Any]:
@@ -75,6 +75,7 @@ def _view(
     rates = EvenRates(profile.batch, lines) if even else ProfileRates(profile.batch, lines)
     allowed = spec["types"]
     most = spec["maximum"] or cluster.total
+    asked = min(max(ASKED, spec["minimum"]), most)
     # A start ends with the first step of the first span; what follows is a change in place.
     start = job["spans"][0]["since"] - job["started"] if job["spans"] else 0.0
     resizes = [span["pause_seconds"] for span in job["spans"] if span["pause_seconds"]]
@@ -83,8 +84,8 @@ def _view(
         submitted=job["submitted"],
         rates=rates,
         remaining=float(progress["total_samples"]),
-        minimum=min(ASKED, most) if even else spec["minimum"],
-        maximum=min(ASKED, most) if even else most,
+        minimum=asked if even else spec["minimum"],
+        maximum=asked if even else most,
         types=None if allowed is None else frozenset(map(types.index, allowed)),
         weight=max(spec["priority"], 1) / 50,
         start_pause=start,

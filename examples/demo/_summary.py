@@ -109,9 +109,9 @@ def _telling(spans: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
         ("step_seconds", "predicted_step_seconds", "even_step_seconds", "even_step_source")
     )
 
-    def order(span: Mapping[str, Any]) -> tuple[bool, bool, int]:
-        compared = span["even_step_source"] == "measured" and span["steps"] >= _TELLING
-        return compared, len(types_of(span)) > 1, span["steps"]
+    def order(span: Mapping[str, Any]) -> tuple[bool, bool, bool, int]:
+        compared = span["even_step_source"] == "measured"
+        return span["steps"] >= _TELLING, compared, len(types_of(span)) > 1, span["steps"]
 
     return max(spans, key=order, default=empty)
 
