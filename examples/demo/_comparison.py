@@ -100,7 +100,7 @@ def comparison_table(summary: Mapping[str, Any]) -> Table:
     drawn.add_column("job")
     drawn.add_column("heet, measured", justify="right")
     drawn.add_column("heet, simulated", justify="right")
-    drawn.add_column(f"fifo, {ASKED} devices, even splits, simulated", justify="right")
+    drawn.add_column("fifo, even splits, simulated", justify="right")
     columns = [times["measured"], times["heet"], times["fifo, even splits"]]
     for name in times["measured"]:
         drawn.add_row(name, *(_seconds(column.get(name)) for column in columns))

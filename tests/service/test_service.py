@@ -55,7 +55,9 @@ def test_a_training_job_lives_through_everything(live: World) -> None:
     assert any(len({d.partition("/")[0] for d in span["devices"]}) == 2 for span in spans)
     proof = command(["-m", "staves", "doctor", "--job", job, "--json"], live.home)
     assert json.loads(proof.stdout)["exactly_once"] is True
-    assert "a" in json.dumps(live.client.explain(job))
+    reason = live.client.explain(job)
+    assert reason["policy"] == "heet"
+    assert "samples a second" in reason["text"]
 
 
 def test_what_fails_is_told(live: World) -> None:

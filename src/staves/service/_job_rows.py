@@ -29,7 +29,8 @@ def earlier_job(
     row = connection.execute(query).one_or_none()
     if row is None:
         return None
-    if (row.spec, row.snapshot) != (document, snapshot):
+    # What its owner had it scaled to since is no part of what was submitted.
+    if ({**row.spec, "scaled": None}, row.snapshot) != ({**document, "scaled": None}, snapshot):
         raise InputError(
             f"the idempotency key {quoted(key)} was used for another job, {row.id}",
             hint="use a new key for a new job",

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from staves.engines._base import Launch
 from staves.hardware import Device
+from staves.service._leftovers import MARK
 from staves.service._rows import Job
 
 _KEPT = re.compile(
@@ -65,4 +66,4 @@ def environment(job: Job, own: Mapping[str, str], *, home: Path) -> dict[str, st
     if spec.reference is not None:
         environ["STAVES_BATCH"] = str(spec.reference)
     environ |= {**spec.passed_env, **spec.env}
-    return environ | {"STAVES_HOME": str(home), "STAVES_JOB": job.id}
+    return environ | {"STAVES_HOME": str(home), "STAVES_JOB": job.id, MARK: str(home)}

@@ -38,6 +38,9 @@ from staves.service._states import (
     StopOrder,
 )
 
+ALONE = 30
+"""Steps on one device after which its time there counts as measured: a fit needs two splits."""
+
 _VERBS: dict[type, str] = {
     Grant: "given devices",
     Preempt: "preempted",
@@ -105,7 +108,7 @@ def events_of(record: Record, status: Status) -> tuple[Event, ...]:
     events: list[Event] = []
     if status.elastic and not record.elastic:
         events.append(Hello())
-    if status.elastic and not record.measured and (status.knowledge or {}).get("lines"):
+    if status.elastic and not record.measured and _is_measured(status):
         events.append(Measured())
     match status.phase:
         case "ended" if status.ended is not None:
@@ -135,6 +138,15 @@ def orders(record: Record, status: Status) -> tuple[Order, ...]:
     if status.phase == "running" and status.request < record.request:
         return (ResizeOrder(record.attempt, record.devices, record.request),)
     return ()
+
+
+def _is_measured(status: Status) -> bool:
+    """Say whether its speed is known: by a fit, or, of one device, from enough steps."""
+    if (status.knowledge or {}).get("lines"):
+        return True
+    progress = status.progress
+    steps = int(progress.get("step") or 0)
+    return len(status.devices) == 1 and steps >= ALONE and bool(progress.get("step_seconds"))
 
 
 def _formed(record: Record, status: Status) -> bool:

@@ -115,6 +115,8 @@ class JobSpec:
             raise InputError("preemption.grace: must be above zero", hint="write one like 30s")
         if self.checkpoint_every is not None and self.checkpoint_every <= 0:
             raise InputError("checkpoint.every: must be above zero", hint="write one like 5m")
+        if self.scaled is not None:
+            _at_least("scaled", self.scaled, 1)
         _at_least("retries", self.retries, 0)
         _at_most("retries", self.retries, 100)
         for where, names in (("env", self.env), ("pass_env", self.passed_env)):

@@ -29,7 +29,6 @@ from staves.service._states import (
     ACTIVE,
     Grant,
     IllegalEvent,
-    Measured,
     NotStarted,
     Order,
     Record,
@@ -48,7 +47,6 @@ _SETTLES_FOR = 10.0  # seconds after a change in which a job loses nothing
 _STORE_EVERY = 2.0  # seconds between two times that progress alone is stored
 _LEFT_ALONE = 60.0  # seconds, at most, in which a change may take effect and be measured
 _SHUNNED_FOR = 600.0  # seconds that a device gets nothing after a job could not use it
-_ALONE = 30  # steps on one device after which its time there counts as measured
 
 
 @dataclass(slots=True)
@@ -129,7 +127,9 @@ class Turns:
         """
         now = self._clock()
         trouble: StavesError | None = None
-        for job in self.store.jobs(states=OPEN):
+        jobs = self.store.jobs(states=OPEN)
+        self._forget_all_but({job.id for job in jobs})
+        for job in jobs:
             self._wait(job.record, now)
             if job.record.active:
                 try:
@@ -142,6 +142,11 @@ class Turns:
             self._hand_over(now)
         if trouble is not None:
             raise trouble
+
+    def _forget_all_but(self, open_jobs: set[str]) -> None:
+        """Let go of jobs that have ended: a service may see very many."""
+        self._seen = {job: seen for job, seen in self._seen.items() if job in open_jobs}
+        self._targets = {job: names for job, names in self._targets.items() if job in open_jobs}
 
     def _wait(self, record: Record, now: float) -> None:
         """Count the time without devices up, and that with devices down again."""
@@ -165,8 +170,6 @@ class Turns:
         status = seen.status = self.engine.status(job.id, job.record.attempt)
         record = job.record
         events = events_of(record, status)
-        if not record.measured and record.elastic and _timed_alone(status):
-            events = (Measured(), *events)
         if events:
             names = ", ".join(type(event).__name__.lower() for event in events)
             logger.info("%s: %s", record.title, names)
@@ -380,8 +383,3 @@ class Turns:
         if status.phase in ("ended", "lost", "absent"):
             return frozenset(record.devices)
         return frozenset(record.devices) | frozenset(status.devices) | frozenset(status.wanted)
-
-
-def _timed_alone(status: Status) -> bool:
-    step = int(status.progress.get("step") or 0)
-    return len(status.devices) == 1 and step >= _ALONE and bool(status.progress.get("step_seconds"))
