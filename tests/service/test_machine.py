@@ -9,7 +9,7 @@ import pytest
 
 from staves.engines._base import Ended as EngineEnded
 from staves.engines._base import Phase, Status
-from staves.service._machine import advance, events_of, orders
+from staves.service._machine import ALONE, advance, events_of, orders
 from staves.service._states import (
     ACTIVE,
     LONGEST_STORY,
@@ -257,6 +257,16 @@ def test_a_status_is_taken_in_once() -> None:
     assert events_of(record, replace(status, request=1)) == (), "not all of them are at work"
     ended = replace(both, phase="ended", request=1, ended=EngineEnded("failed", "why", -9))
     assert events_of(record, ended) == (Ended("failed", "why", -9),)
+
+
+def test_one_device_alone_is_measured_by_its_steps() -> None:
+    record = replace(RECORDS["probing"], measured=False)
+    few = {"step": ALONE - 1, "step_seconds": 0.1}
+    status = Status("running", elastic=True, devices=("a",), progress=few)
+    assert events_of(record, status) == ()
+    enough = replace(status, progress={**few, "step": ALONE})
+    assert events_of(record, enough) == (Measured(),)
+    assert events_of(record, replace(enough, devices=("a", "b"))) == (), "a fit is on its way"
 
 
 def test_an_empty_knowledge_measures_nothing() -> None:

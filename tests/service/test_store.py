@@ -105,6 +105,8 @@ def test_a_refused_event_changes_nothing(store: Store) -> None:
 def test_the_same_key_is_the_same_job(store: Store) -> None:
     first = submit(store, key="k")
     assert submit(store, key="k") == first
+    store.respecify(first, replace(SPEC, scaled=2), "2 devices", now=2.0)
+    assert submit(store, key="k") == first, "also when it was scaled since"
     assert submit(store) != first
     assert store.submit(SPEC, "abc", "bob", now=1.0, key="k") != first, "of somebody else"
     with pytest.raises(InputError, match="was used for another job, 1"):

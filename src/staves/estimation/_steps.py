@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from staves.errors import InputError
-from staves.steptime import Communication, Device, Line, StepTimeModel
+from staves.steptime import Communication, Device, Line, StepTimeModel, ring_share
 
 Array = NDArray[np.float64]
 
@@ -51,7 +51,7 @@ class TypeLines:
         known = self.communication
         if known is None:
             return Communication((1.0,), (0.0,))
-        factor = _ring(devices) / _ring(self.world_size)
+        factor = ring_share(devices) / ring_share(self.world_size)
         return Communication(known.ready, tuple(float(s * factor) for s in known.seconds))
 
     def model(self, counts: tuple[int, ...]) -> StepTimeModel:
@@ -125,7 +125,7 @@ class _Filling:
         known = lines.communication or Communication((1.0,), (0.0,))
         self.ready = np.array(known.ready)
         devices = configurations.sum(axis=1)
-        factor = _ring(devices) / _ring(max(lines.world_size, 2))
+        factor = ring_share(devices) / ring_share(max(lines.world_size, 2))
         wire = np.cumsum(np.array(known.seconds)[::-1])[::-1]
         self.wire = factor[:, None] * wire  # (C, K): from each bucket to the last
         self._invertible()
@@ -242,10 +242,3 @@ class _Filling:
     def _holds(self, level: Array) -> Array:
         held: Array = np.clip(self._inverses(level).min(axis=1), self.minimums, self.caps)
         return held
-
-
-def _ring(devices: int | NDArray[np.int64]) -> Array:
-    """Return the share of its bytes that a device sends over its link in a ring of `devices`."""
-    n = np.asarray(devices, dtype=np.float64)
-    share: Array = 2 * (n - 1) / np.maximum(n, 1)
-    return np.maximum(share, 0.0)

@@ -5,7 +5,14 @@ Stands alone: any trainer or scheduler can call it. numpy and scipy, no torch.
 
 from staves.steptime._file import parse_model, read_model, to_document
 from staves.steptime._fit import combine, fit_communication, fit_line
-from staves.steptime._model import Bottleneck, Communication, Device, Line, StepTimeModel
+from staves.steptime._model import (
+    Bottleneck,
+    Communication,
+    Device,
+    Line,
+    StepTimeModel,
+    ring_share,
+)
 from staves.steptime._split import (
     FractionalSplit,
     Split,
@@ -34,5 +41,6 @@ __all__ = [
     "optimal_split",
     "parse_model",
     "read_model",
+    "ring_share",
     "to_document",
 ]

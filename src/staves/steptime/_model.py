@@ -100,6 +100,13 @@ class Device:
             _require_duration("idle", self.idle)
 
 
+def ring_share(devices: int | NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return how often its bytes a device sends in a ring all-reduce: 2 (n - 1) / n; 0 alone."""
+    n = np.asarray(devices, dtype=np.float64)
+    share: NDArray[np.float64] = np.maximum(2 * (n - 1) / np.maximum(n, 1), 0.0)
+    return share
+
+
 @dataclass(frozen=True)
 class Communication:
     """The gradient buckets, in the order in which they are reduced.

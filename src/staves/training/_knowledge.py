@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from staves.steptime import Communication, Device, Line, StepTimeModel
+from staves.steptime import Communication, Device, Line, StepTimeModel, ring_share
 from staves.training._environment import WorkerDevice
 
 Lines = tuple[Line, Line]
@@ -29,7 +29,7 @@ class Knowledge:
         known = self.communication
         if known is None or self.world_size < 2:
             return known
-        factor = _ring(world_size) / _ring(self.world_size)
+        factor = float(ring_share(world_size) / ring_share(self.world_size))
         return Communication(known.ready, tuple(s * factor for s in known.seconds))
 
     def learn(self, model: StepTimeModel, devices: Sequence[WorkerDevice]) -> Knowledge:
@@ -87,7 +87,3 @@ def known_devices(
 
 def _type_key(name: str) -> str:
     return f"type {name}"
-
-
-def _ring(world_size: int) -> float:
-    return (world_size - 1) / world_size if world_size > 1 else 0.5
