@@ -69,7 +69,8 @@ def _of_job(job: Mapping[str, Any], started: float) -> dict[str, Any]:
         "name": job["name"],
         "state": job["state"],
         "device_types": sorted(set().union(*map(types_of, spans))),
-        "mixed": any(len(types_of(span)) > 1 for span in spans),
+        # Not where it only changes from one device to another, for a moment with both.
+        "mixed": any(len(types_of(s)) > 1 and s["steps"] >= _TELLING for s in spans),
         "rescales": sum(a["attempt"] == b["attempt"] for a, b in pairwise(spans)),
         "pauses_seconds": [span["pause_seconds"] for span in spans if span["pause_seconds"]],
         "jct_seconds": (job["finished"] or 0.0) - job["submitted"],
