@@ -18,6 +18,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 FLOORS = {
     "errors": 0,
     "documents": 0,
+    "locks": 0,
     "hardware": 1,
     "steptime": 2,
     "convergence": 3,

@@ -134,6 +134,17 @@ def test_a_second_job_gets_its_share_in_place(heet: World) -> None:
     assert (first, 2) not in heet.engine.launches  # it only shrank
 
 
+def test_a_new_job_begins_on_what_was_fast_for_those_before(heet: World) -> None:
+    speeds = {"fast": 1.0, "slow": 4.0}
+    first = heet.submit("first", samples=300.0, speeds=speeds)
+    heet.run(heet.over)
+    assert heet.store.job(first).knowledge is not None
+    second = heet.submit("second", samples=30.0, speeds=speeds)
+    heet.run(lambda: bool(heet.devices(second)))
+    assert heet.devices(second)[0].startswith("b/slow")
+    heet.run(heet.over)
+
+
 def test_two_alike_do_not_take_turns(heet: World) -> None:
     """What has just changed loses nothing for a while, and is not moved about for a whim."""
     jobs = [heet.submit(f"twin{n}", samples=300.0, speeds={"fast": 2.0}) for n in range(2)]

@@ -86,35 +86,38 @@ def known_type(name: str) -> DeviceType:
     return KNOWN_TYPES[name]
 
 
-# Dense half-precision matrix throughput as the vendors' data sheets print it (of single precision
-# where there are no matrix units): only a first guess at how fast types are beside each other.
+# Peak of one device in 32-bit arithmetic, as the vendors' data sheets print it.
 _TERAFLOPS = {
-    "k80": 4.4,
+    "k80": 4.1,
     "p40": 11.8,
-    "p100": 21.2,
-    "v100": 125.0,
-    "t4": 65.0,
-    "a10": 125.0,
-    "a10g": 125.0,
-    "a30": 165.0,
-    "a40": 149.7,
-    "a100": 312.0,
-    "a100-80gb": 312.0,
-    "l4": 121.0,
-    "l40": 181.0,
-    "l40s": 362.0,
-    "h100": 989.0,
-    "h200": 989.0,
-    "b200": 2250.0,
-    "rtx6000": 130.5,
-    "rtx8000": 130.5,
-    "rtx2080ti": 107.6,
-    "rtx3090": 142.0,
-    "rtx4090": 330.0,
-    LOCAL_CPU: 1.0,
+    "p100": 10.6,
+    "v100": 15.7,
+    "t4": 8.1,
+    "a10": 31.2,
+    "a30": 10.3,
+    "a40": 37.4,
+    "a100": 19.5,
+    "a100-80gb": 19.5,
+    "a6000": 38.7,
+    "l4": 30.3,
+    "l40": 90.5,
+    "l40s": 91.6,
+    "h100": 66.9,
+    "h200": 66.9,
+    "gtx1080ti": 11.3,
+    "rtx2080": 10.1,
+    "rtx2080ti": 13.4,
+    "rtx3080": 29.8,
+    "rtx3090": 35.6,
+    "rtx4090": 82.6,
+    "rtx6000": 16.3,
+    "rtx8000": 16.3,
 }
 
 
 def peak_teraflops(name: str) -> float | None:
-    """Return the peak throughput of a type for half-precision training; None where unknown."""
+    """Return the peak of a device of that type in 32-bit arithmetic; None where it is not known.
+
+    A first guess at how fast types are beside each other, until jobs have run on them.
+    """
     return _TERAFLOPS.get(name)

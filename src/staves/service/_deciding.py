@@ -113,7 +113,6 @@ def decide(
         )
     view = View(now, types, _counts(usable, types), tuple(rows.values()), tuple(jobs))
     decision = with_probes(view, policy.decide(view))
-    pinned = {job.id for job in view.jobs if job.pinned}
     allocations = place(
         usable, decision.chosen, types, current, placing=policy.placing, fixed=pinned
     )
@@ -144,9 +143,7 @@ def _counts(devices: Sequence[Device], types: tuple[str, ...]) -> Counts:
 def _impossible(job: Job, cluster: Cluster) -> str | None:
     """Say why no state of this cluster could ever run the job; None where one could."""
     spec = job.spec
-    counts = cluster.configuration
-    there = {name: n for name, n in counts.items() if spec.types is None or name in spec.types}
-    most = sum(there.values()) if spec.mix else max(there.values(), default=0)
+    most = spec.most_of(cluster.configuration)
     if most >= spec.minimum:
         return None
     kinds = "" if spec.types is None else " of " + " or ".join(spec.types)

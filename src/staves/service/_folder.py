@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from staves.errors import InputError, StavesError
+from staves.locks import is_locked
 
 State = Literal["absent", "starting", "up", "dead"]
 """absent: none runs, none is missed. starting: its address is not told yet. up: it can be reached.
@@ -58,7 +59,7 @@ class ServiceFolder:
     def state(self) -> State:
         """How the service stands."""
         address = self._address.exists()  # before the lock: who dies in between is dead, not up
-        if self._held():
+        if is_locked(self._lock):
             return "up" if address else "starting"
         return "dead" if address else "absent"
 
@@ -66,7 +67,7 @@ class ServiceFolder:
     def pid(self) -> int | None:
         """The pid of the controller that holds the lock; None where none does."""
         deadline = time.monotonic() + _ASKED
-        while self._held() and time.monotonic() < deadline:
+        while is_locked(self._lock) and time.monotonic() < deadline:
             with contextlib.suppress(OSError, ValueError):  # it takes the lock, then writes
                 return int(self._lock.read_text())
             time.sleep(0.01)
@@ -146,16 +147,3 @@ class ServiceFolder:
             file.flush()
             os.fsync(file.fileno())
         part.rename(self.cluster_file)
-
-    def _held(self) -> bool:
-        try:
-            descriptor = os.open(self._lock, os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return False
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        finally:
-            os.close(descriptor)
-        return False

@@ -153,6 +153,11 @@ class JobSpec:
         named += [(f"data[{place}]", path) for place, path in enumerate(self.data)]
         return named + [(f"outputs[{place}]", path) for place, path in enumerate(self.outputs)]
 
+    def most_of(self, devices: Mapping[str, int]) -> int:
+        """Return how many of a cluster's devices, by type, it may have at a time."""
+        usable = [n for name, n in devices.items() if self.types is None or name in self.types]
+        return sum(usable) if self.mix else max(usable, default=0)
+
     def check_startable(self, devices: Mapping[str, int], source: str) -> None:
         """Refuse what could never be started on a cluster, whatever its state.
 
@@ -166,8 +171,7 @@ class JobSpec:
         """
         self.check_texts(source)
         self.check_types(devices, source)
-        usable = [n for name, n in devices.items() if self.types is None or name in self.types]
-        most = sum(usable) if self.mix else max(usable, default=0)
+        most = self.most_of(devices)
         if self.minimum > most:
             what = "that it may use" if self.mix else "of one type that it may use"
             raise InputError(

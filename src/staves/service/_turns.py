@@ -15,9 +15,10 @@ from pathlib import Path
 
 from staves.engines._base import Engine, Status
 from staves.errors import StavesError
+from staves.estimation import JobProfile
 from staves.hardware import Allocation
 from staves.scheduling import Policy
-from staves.service._beliefs import device_seconds, fitted_types
+from staves.service._beliefs import device_seconds, fitted_types, profile_of
 from staves.service._deciding import Candidate, decide
 from staves.service._decision_document import decision_document
 from staves.service._handover import Holder, moves
@@ -46,6 +47,7 @@ _GATHER = 0.3  # seconds that a decision waits for more to happen
 _SETTLES_FOR = 10.0  # seconds after a change in which a job loses nothing
 _STORE_EVERY = 2.0  # seconds between two times that progress alone is stored
 _LEFT_ALONE = 60.0  # seconds, at most, in which a change may take effect and be measured
+_REMEMBERED = 20  # finished jobs that count for the speeds of types
 _SHUNNED_FOR = 600.0  # seconds that a device gets nothing after a job could not use it
 
 
@@ -281,6 +283,7 @@ class Turns:
             busy=busy,
             start_pause=self.pauses.start,
             resize_pause=self.pauses.resize,
+            others=self._past_profiles(),
         )
         self.decision_seconds = time.perf_counter() - begun
         self.decided += 1
@@ -293,6 +296,11 @@ class Turns:
         }
         document = decision_document(outcome, jobs, self.policy.name, self.decision_seconds)
         self.store.record_decision(document, now=now)
+
+    def _past_profiles(self) -> list[JobProfile]:
+        """Return what finished jobs have learned: how fast types are beside each other."""
+        past = self.store.jobs(states=["finished"], limit=_REMEMBERED)
+        return [profile_of(job, None, self.engine.cluster()) for job in past if job.knowledge]
 
     def _candidate(self, job: Job, now: float) -> Candidate:
         seen = self._seen[job.id]

@@ -16,40 +16,12 @@ from numpy.typing import NDArray
 
 from staves.documents import suggestion
 from staves.errors import InputError, quoted
-from staves.hardware import KNOWN_TYPES
+from staves.hardware import KNOWN_TYPES, peak_teraflops
 from staves.simulation._application import Application, Statistics
 from staves.simulation._curves import Curve, StepTable
 from staves.steptime import Communication, Device, Line, StepTimeModel
 
 Array = NDArray[np.float64]
-
-TERAFLOPS = {
-    "k80": 4.1,
-    "p40": 11.8,
-    "p100": 10.6,
-    "v100": 15.7,
-    "t4": 8.1,
-    "a10": 31.2,
-    "a30": 10.3,
-    "a40": 37.4,
-    "a100": 19.5,
-    "a100-80gb": 19.5,
-    "a6000": 38.7,
-    "l4": 30.3,
-    "l40": 90.5,
-    "l40s": 91.6,
-    "h100": 66.9,
-    "h200": 66.9,
-    "gtx1080ti": 11.3,
-    "rtx2080": 10.1,
-    "rtx2080ti": 13.4,
-    "rtx3080": 29.8,
-    "rtx3090": 35.6,
-    "rtx4090": 82.6,
-    "rtx6000": 16.3,
-    "rtx8000": 16.3,
-}
-"""Peak of one device in 32-bit arithmetic, as the vendors' data sheets print it."""
 
 _UTILISATION = 0.4  # of the peak, in a training step
 _FORWARD_SHARE = 1 / 3  # a backward pass costs two forward passes
@@ -100,10 +72,11 @@ def synthetic_applications(types: Iterable[str]) -> dict[str, Application]:
     """
     names = list(types)
     for name in names:
-        if name not in TERAFLOPS:
+        if peak_teraflops(name) is None:
+            known = [other for other in KNOWN_TYPES if peak_teraflops(other)]
             raise InputError(
                 f"no public figures of the device type {quoted(name)}",
-                hint=f"{suggestion(name, TERAFLOPS)}; or give --profiles",
+                hint=f"{suggestion(name, known)}; or give --profiles",
             )
     return {
         kind_name: Application(
@@ -135,7 +108,9 @@ def _table(kind: _Kind, device_type: str) -> StepTable:
 
 def _compute_seconds(kind: _Kind, name: str, batch: Array) -> Array:
     """Return the step-time model's step of one device alone, at each local batch."""
-    per_sample = kind.gigaflop * 1e9 / (TERAFLOPS[name] * 1e12 * _UTILISATION)
+    peak = peak_teraflops(name)
+    assert peak is not None, "checked where all types are"
+    per_sample = kind.gigaflop * 1e9 / (peak * 1e12 * _UTILISATION)
     forward = Line(_LAUNCH_SECONDS * _FORWARD_SHARE, per_sample * _FORWARD_SHARE)
     backward = Line(_LAUNCH_SECONDS * (1 - _FORWARD_SHARE), per_sample * (1 - _FORWARD_SHARE))
     model = StepTimeModel((Device("one", name, forward, backward),), Communication((1.0,), (0.0,)))

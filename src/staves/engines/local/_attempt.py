@@ -28,6 +28,7 @@ from staves.engines.local._devices import from_document, to_document
 from staves.engines.local._folder import RunFolder
 from staves.engines.local._sessions import Session, end_sessions
 from staves.errors import InputError
+from staves.locks import is_locked
 
 _JOB = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -99,18 +100,7 @@ class AttemptFolder(RunFolder):
     @property
     def supervised(self) -> bool:
         """Whether its supervisor lives."""
-        try:
-            descriptor = os.open(self.path / "claim", os.O_RDONLY)
-        except FileNotFoundError:
-            return False
-        try:
-            # Shared: two that look at once do not take each other for the supervisor.
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        finally:
-            os.close(descriptor)
-        return False
+        return is_locked(self.path / "claim")
 
     # -- what it has started
 
