@@ -23,11 +23,10 @@ from staves.steptime import (
     Line,
     StepTimeModel,
     even_split,
-    fit_communication,
-    fit_line,
     integer_split,
 )
 from staves.training._environment import WorkerDevice
+from staves.training._fitting import fit_model, jitter
 from staves.training._knowledge import Knowledge, known_devices
 from staves.training._sampler import apportion
 from staves.training._timing import StepRecord
@@ -188,7 +187,7 @@ class Planner:
             spread = self._spread(records)
             return Plan(number, "spread", spread, self.micro_steps), None
         model = self.fit(records)
-        best = self._optimal(number, model, jitter=_jitter(model, records))
+        best = self._optimal(number, model, jitter=jitter(model, records))
         if self.plan.stage == "optimal":
             kept = model.step_seconds(self.plan.local_batches)
             if model.step_seconds(best.local_batches) > (1 - WORTHWHILE) * kept:
@@ -207,26 +206,10 @@ class Planner:
         )
 
     def fit(self, records: Sequence[Sequence[StepRecord]]) -> StepTimeModel:
-        """Fit the step-time model to every rank's records.
-
-        Compute lines are each device's own; the wire times of a step are the least over the ranks
-        (a rank that comes early also waits), and the buckets' ready shares the median over all.
-        """
-        devices = []
-        for rank, (device, own) in enumerate(zip(self.devices, records, strict=True)):
-            samples = [record.samples for record in own]
-            known = self.knowledge.lines_of(device) or (None, None)
-            devices.append(
-                Device(
-                    name=f"{rank}:{device.name}",
-                    type=device.type,
-                    forward=_line(samples, [record.forward for record in own], known[0]),
-                    backward=_line(samples, [record.backward for record in own], known[1]),
-                    min_batch=self._minimum(rank),
-                    max_batch=self._maximum(rank),
-                )
-            )
-        return StepTimeModel(tuple(devices), _communication(records))
+        """Fit the step-time model to every rank's records."""
+        ranks = range(len(self.devices))
+        bounds = [(self._minimum(rank), self._maximum(rank)) for rank in ranks]
+        return fit_model(records, self.devices, bounds, self.knowledge)
 
     def _spread(self, records: Sequence[Sequence[StepRecord]]) -> tuple[int, ...]:
         """Return the second probe's split: by speed, and forced away from the first one."""
@@ -291,53 +274,6 @@ def check_split(split: Sequence[int], batch: int, world_size: int) -> None:
         raise InputError(f"split: {list(split)} holds something else than sample counts")
     if sum(split) != batch:
         raise InputError(f"split: {list(split)} sums to {sum(split)}, the batch is {batch}")
-
-
-def _line(samples: Sequence[int], seconds: Sequence[float], known: Line | None) -> Line:
-    return fit_line(np.asarray(samples, dtype=float), np.asarray(seconds, dtype=float), known)
-
-
-def _communication(records: Sequence[Sequence[StepRecord]]) -> Communication:
-    """Return the buckets' ready shares and wire times from the steps that all ranks measured."""
-    by_step: list[dict[int, StepRecord]] = [{r.step: r for r in own} for own in records]
-    common = sorted(set.intersection(*(set(own) for own in by_step)))
-    # The bucket layout changes once, after the first step; keep the layout that stayed.
-    buckets = len(by_step[0][common[-1]].wire) if common else 0
-    steps = [s for s in common if all(len(own[s].wire) == buckets for own in by_step)]
-    if not steps or buckets == 0:
-        return Communication((1.0,), (0.0,))
-    wire = np.array([[own[s].wire for own in by_step] for s in steps])
-    shares = np.array(
-        [
-            np.asarray(own[s].ready) / own[s].backward
-            for s in steps
-            for own in by_step
-            if own[s].backward > 0
-        ]
-    )
-    ready = np.maximum.accumulate(np.clip(np.median(shares, axis=0), 0.0, 1.0))
-    ready[-1] = 1.0
-    return Communication(
-        tuple(float(r) for r in ready), tuple(float(s) for s in fit_communication(wire))
-    )
-
-
-def _jitter(model: StepTimeModel, records: Sequence[Sequence[StepRecord]]) -> float:
-    """Return how much longer steps take than the model says: the median ratio over measured steps.
-
-    The model is one of typical times, and a step waits for the latest of n devices: where each
-    varies, the mean of the largest lies above the largest of the means.
-    """
-    by_step: list[dict[int, StepRecord]] = [{r.step: r for r in own} for own in records]
-    modelled: dict[tuple[int, ...], float] = {}
-    ratios = []
-    for step in set.intersection(*(set(own) for own in by_step)):
-        split = tuple(own[step].samples for own in by_step)
-        if split not in modelled:
-            modelled[split] = model.step_seconds(split)
-        measured = np.mean([own[step].step_seconds for own in by_step])
-        ratios.append(measured / modelled[split])
-    return float(np.median(ratios)) if ratios else 1.0
 
 
 def _within(split: Sequence[int], low: Sequence[int], high: Sequence[int]) -> tuple[int, ...]:
