@@ -1,4 +1,10 @@
-"""The same policies on simulated time: what would have happened to these jobs on this cluster."""
+"""The same policies on simulated time: what would have happened to these jobs on this cluster.
+
+What trains step by step loads with its first use: it calls the trainer's own planner, and with that
+loads torch.
+"""
+
+from __future__ import annotations
 
 from staves.simulation._application import Application, Statistics
 from staves.simulation._conditions import Conditions
@@ -17,6 +23,20 @@ from staves.simulation._synthetic import synthetic_applications
 from staves.simulation._work import FluidWork, Placement, Submission, Work
 from staves.simulation._workload import Request, Workload, read_workload
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from staves.simulation._engine import SimulatedEngine
+    from staves.simulation._training import Overheads, SimulatedTraining, TrainingTruth
+
+_LAZY = {
+    "Overheads": "_training",
+    "SimulatedEngine": "_engine",
+    "SimulatedTraining": "_training",
+    "TrainingTruth": "_training",
+}
+
 __all__ = [
     "IN_PLACE_SECONDS",
     "SETUPS",
@@ -27,16 +47,20 @@ __all__ = [
     "Experiment",
     "FluidWork",
     "JobResult",
+    "Overheads",
     "Pause",
     "Placement",
     "Request",
     "Setup",
+    "SimulatedEngine",
+    "SimulatedTraining",
     "Simulation",
     "Span",
     "Statistics",
     "Submission",
     "Timed",
     "Timing",
+    "TrainingTruth",
     "Work",
     "Workload",
     "decide_only",
@@ -56,3 +80,11 @@ __all__ = [
     "synthetic_jobs",
     "write_report",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        from importlib import import_module
+
+        return getattr(import_module(f"staves.simulation.{_LAZY[name]}"), name)
+    raise AttributeError(f"module 'staves.simulation' has no attribute {name!r}")
