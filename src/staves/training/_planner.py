@@ -10,8 +10,8 @@ rest, so ranks can never disagree.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -26,7 +26,7 @@ from staves.steptime import (
     integer_split,
 )
 from staves.training._environment import WorkerDevice
-from staves.training._fitting import fit_model, jitter
+from staves.training._fitting import FittedModel, fit_model, jitter, observe
 from staves.training._knowledge import Knowledge, known_devices
 from staves.training._sampler import apportion
 from staves.training._timing import StepRecord
@@ -48,8 +48,10 @@ COMPARE = 8
 """Steps measured with the even split where it is only wanted for comparison."""
 SETTLE = 1
 """Steps left out after a change of split."""
-WORTHWHILE = 0.02
-"""A later fit changes the split only for a predicted gain above this."""
+WORTHWHILE = 0.005
+"""A later fit changes the split only for a predicted gain above this: a change costs next to
+nothing, and noise alone hardly ever promises as much."""
+_RECENT = 200  # steps of every rank by which predictions are corrected
 SPREAD = 0.35
 """Least relative distance of a device's second probe from its first: fits on less are unusable."""
 
@@ -59,7 +61,7 @@ class Plan:
     """How the batch is split from some step on.
 
     `predicted_seconds` and `even_seconds` are the model's step times of this split and of the even
-    one, known once there is a model.
+    one, known once there is a model; the first lies in `interval` with 95 % confidence.
     """
 
     number: int
@@ -68,6 +70,7 @@ class Plan:
     micro_steps: int = 1
     predicted_seconds: float | None = None
     even_seconds: float | None = None
+    interval: tuple[float, float] | None = None
 
     @property
     def batch(self) -> int:
@@ -124,6 +127,7 @@ class Planner:
         self.caps = tuple(caps)
         self.model: StepTimeModel | None = None
         self.knowledge = knowledge or Knowledge()
+        self._recent: list[list[StepRecord]] = [[] for _ in self.devices]
         self._due = since + WARM_UP + PROBE
         if fixed is not None and fixed != "even":
             check_split(fixed, batch, len(self.devices))
@@ -148,10 +152,23 @@ class Planner:
         """Whether a decision is taken before this step; the same answer on every rank."""
         return self.plan.stage != "fixed" and step >= self._due
 
-    def adopt(self, plan: Plan, step: int, model: StepTimeModel | None) -> bool:
-        """Take over what rank 0 decided before `step`; return whether the split changes."""
+    def adopt(
+        self,
+        plan: Plan,
+        step: int,
+        model: StepTimeModel | None,
+        knowledge: Knowledge | None = None,
+    ) -> bool:
+        """Take over what rank 0 decided before `step`; return whether the split changes.
+
+        `knowledge` is rank 0's; None on rank 0 itself.
+        """
         changed = plan.number != self.plan.number
-        if plan.stage == "spread":
+        if knowledge is not None:
+            self.knowledge = knowledge
+        # A decision before its time: a device has changed, and is to be fitted at a second batch.
+        early = self.plan.stage != "fixed" and step < self._due
+        if plan.stage == "spread" or early:
             self._due = step + SETTLE + PROBE
         else:
             self._due = 2 * step  # rarer and rarer: the fits hardly move any more
@@ -176,9 +193,17 @@ class Planner:
         pairs = zip(split, self.caps, strict=True)
         return max([1, *(-(-b // cap) for b, cap in pairs if cap is not None)])
 
-    def decide(self, records: Sequence[Sequence[StepRecord]]) -> tuple[Plan, StepTimeModel | None]:
-        """Return the next plan and the model behind it, from every rank's records."""
+    def decide(
+        self, records: Sequence[Sequence[StepRecord]], drifted: Collection[int] = ()
+    ) -> tuple[Plan, StepTimeModel | None]:
+        """Return the next plan and the model behind it.
+
+        Args:
+            records: of every rank, those since the last decision.
+            drifted: ranks whose device has changed; their records are all from since.
+        """
         number = self.plan.number + 1
+        self._take_in(records, drifted)
         if not all(records):  # such as epochs without one full batch: nothing to go by yet
             if self.plan.stage == "even" and self.model is not None:  # nothing to compare with
                 return self._optimal(number, self.model, jitter=1.0), self.model
@@ -186,8 +211,12 @@ class Planner:
         if self.plan.stage == "even" and self.model is None:
             spread = self._spread(records)
             return Plan(number, "spread", spread, self.micro_steps), None
-        model = self.fit(records)
-        best = self._optimal(number, model, jitter=jitter(model, records))
+        fitted = self.fit()
+        model = fitted.model
+        correction = jitter(model, self._recent)
+        best = self._optimal(number, model, jitter=correction)
+        low, high = fitted.interval(best.local_batches)
+        best = replace(best, interval=(correction * low, correction * high))
         if self.plan.stage == "optimal":
             kept = model.step_seconds(self.plan.local_batches)
             if model.step_seconds(best.local_batches) > (1 - WORTHWHILE) * kept:
@@ -205,11 +234,17 @@ class Planner:
             jitter * even_split(model, self.batch).step_seconds,
         )
 
-    def fit(self, records: Sequence[Sequence[StepRecord]]) -> StepTimeModel:
-        """Fit the step-time model to every rank's records."""
+    def fit(self) -> FittedModel:
+        """Fit the step-time model to all that was measured."""
         ranks = range(len(self.devices))
         bounds = [(self._minimum(rank), self._maximum(rank)) for rank in ranks]
-        return fit_model(records, self.devices, bounds, self.knowledge)
+        return fit_model(self.knowledge, self.devices, bounds)
+
+    def _take_in(self, records: Sequence[Sequence[StepRecord]], drifted: Collection[int]) -> None:
+        self.knowledge = observe(self.knowledge, records, self.devices, drifted)
+        for rank, own in enumerate(records):
+            before = [] if rank in drifted else self._recent[rank]
+            self._recent[rank] = [*before, *own][-_RECENT:]
 
     def _spread(self, records: Sequence[Sequence[StepRecord]]) -> tuple[int, ...]:
         """Return the second probe's split: by speed, and forced away from the first one."""

@@ -30,8 +30,9 @@ from staves.training._interrupt import (
 )
 from staves.training._loader import Loader, Ticket
 from staves.training._losses import learn_losses
+from staves.training._measuring import Measuring, step_timer
 from staves.training._pacing import Pacer
-from staves.training._planner import SETTLE, WARM_UP, Plan, Planner, check_split
+from staves.training._planner import Plan, Planner, check_split
 from staves.training._progress import Progress
 from staves.training._random import seed_everything
 from staves.training._reducer import WeightedReducer
@@ -39,9 +40,6 @@ from staves.training._splits import Split, fixed_split
 from staves.training._state import transfer
 from staves.training._step import Stepper
 from staves.training._teller import Teller
-from staves.training._timing import CudaClock, HostClock, StepRecord, StepTimer
-
-_RECORDS_KEPT = 400  # measured steps a rank keeps for its fits
 
 
 class Session:
@@ -65,7 +63,8 @@ class Session:
         self.batch, self.seed, self.split = batch, seed, split
         profile = environment.device.profile
         self.pacer = None if profile is None else Pacer(profile)
-        self.timer = StepTimer(CudaClock() if device.type == "cuda" else HostClock())
+        self.timer = step_timer(device, self.pacer)
+        self.measuring = Measuring()
         self.figures = Figures(self.pacer)
         self.stepper = Stepper(self.timer, self.pacer, self.figures, self._total, self._lost)
         self.stepper.on_failed_update = self._update_failed
@@ -83,8 +82,6 @@ class Session:
         self._formed = self._has_state = False
         self._failed_update: BaseException | None = None
         self._exchange: Exchange | None = None
-        self._records: list[StepRecord] = []
-        self._plan_since = 0
         self._last_step_end: float | None = None
         crew.on_abandon, crew.waits = self._abandon, self._waits
         if not isinstance(split, str) and not callable(split):
@@ -189,13 +186,18 @@ class Session:
         assert self.loader is not None
         self.loader.cursor.commit(ticket.cut)
         figures, step = self.figures, self.committed_steps
-        record = self.timer.read(step=step, plan=self.plan.number, samples=ticket.local_batch)
-        if record is not None and ticket.cut.batch == self.batch:
-            settled = step >= self._plan_since + (WARM_UP if self._plan_since == 0 else SETTLE)
+        record = self.timer.read(
+            step=step,
+            plan=self.plan.number,
+            samples=ticket.local_batch,
+            micro_steps=ticket.micro_steps,
+            whole=ticket.cut.batch == self.batch,
+        )
+        if record is not None and record.plan == self.plan.number:
+            settled = self.measuring.settled(record.step)
             figures.measured(record, self.plan, settled=settled)
             if settled:
-                self._records.append(record)
-                del self._records[:-_RECORDS_KEPT]
+                self.measuring.take(record)
         if self._last_step_end is not None:
             figures.pauses.append(time.perf_counter() - self._last_step_end)
             self._last_step_end = None
@@ -273,7 +275,7 @@ class Session:
                     self._save_and_wait()
                     continue
                 assert self.planner is not None
-                if self.planner.due(self.committed_steps):
+                if self.measuring.decision_due(self.planner, self.committed_steps):
                     self._decide()
                 self._save_if_due()
                 return
@@ -390,8 +392,9 @@ class Session:
             compare=self.environment.measure_even,
         )
         self.progress.next_plan += 1
-        self._plan_since = self.committed_steps
-        self._records.clear()
+        self.measuring.begin_generation(
+            self.planner, self.rank, self._exchange, self.committed_steps
+        )
 
     def _release(self, *, broken: bool) -> None:
         """Let go of the generation before; what it may still be stuck in is parked."""
@@ -460,15 +463,12 @@ class Session:
         """Gather what was measured, decide on rank 0, and tell all ranks."""
         if self._exchange is None or self.planner is None:
             return
-        gathered = self._exchange.gather(self._records)
-        decision = self.planner.decide(gathered) if gathered is not None else None
-        plan, model = self._exchange.broadcast(decision)
-        changed = self.planner.adopt(plan, self.committed_steps, model)
+        changed = self.measuring.decide(self.planner, self._exchange, self.committed_steps)
+        plan = self.planner.plan
         self.progress.knowledge = self.planner.knowledge
         self._teller.knowledge(self.progress.knowledge, rank=self.rank)
         if changed:
             self.progress.next_plan = max(self.progress.next_plan, plan.number + 1)
-            self._plan_since = self.committed_steps
             if self.loader is not None:
                 self.loader.reissue()
             self._tell_plan()

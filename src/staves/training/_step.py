@@ -78,6 +78,7 @@ class Stepper:
             self.timer.begin()
             if self.pacer is not None:
                 self.pacer.begin(time.perf_counter())
+        self.timer.loading()
 
     def begin(self, ticket: Ticket) -> None:
         """The batch of `ticket` is about to be used."""
@@ -87,6 +88,7 @@ class Stepper:
         if self.model is not None:
             self.model.synchronise(ticket.last)
         if ticket.micro == 0:
+            self.timer.loaded()
             self._local_weight = 0.0
             self._losses.clear()
             if self.reducer is not None:
@@ -128,7 +130,10 @@ class Stepper:
         """Whether the step under way is whole."""
         if self._ticket is not None and not self._backward_done:
             raise _no_backward()
-        return self.boundary and not self.void
+        if not self.boundary or self.void:
+            return False
+        self.timer.updating()
+        return True
 
     def may_schedule(self) -> bool:
         """Whether the step under way is whole, or none is under way."""
@@ -142,6 +147,7 @@ class Stepper:
 
     def stepped(self) -> None:
         """An optimizer has updated parameters."""
+        self.timer.updated()
         self._updates += 1
 
     def update_failed(self, error: BaseException) -> None:
