@@ -11,11 +11,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from staves.steptime import Cell, typical
 from staves.training._timing import StepRecord
 
 ALLOWANCE = 1.0
 """A deviation below this many standard deviations lowers the sum."""
-THRESHOLD = 6.0
+THRESHOLD = 8.0
 """The sum at which a device counts as changed. With ALLOWANCE, normal noise comes to it less than
 once in 10^5 steps; a device at half its speed in four."""
 LARGEST = 3.0
@@ -23,11 +24,11 @@ LARGEST = 3.0
 MISFIT = 0.05
 """How far lines may be off where they were fitted, relative: part of the deviation."""
 
-_BASELINE = 4  # steps at a batch not measured before that say how far off the line is there
+_BASELINE = 8  # steps at a batch not measured before that say how far off the line is there
 _TRUSTED = 0.15  # how far off a line may be between batches that were measured
 _NEAR = 1.25  # beyond this ratio to a measured batch a line is extrapolated
 _LEAST, _MOST = 0.02, 0.3  # bounds of the relative noise
-_ENOUGH = 6  # measurements before their spread tells the noise
+_NOISE_WEIGHT = 8.0  # measurements that the noise known so far counts as: few tell it badly
 
 
 class Drift:
@@ -47,21 +48,20 @@ class Drift:
         self._sums = {1: 0.0, -1: 0.0}
         self._began: dict[int, int] = {}
 
-    def fitted(self, records: Sequence[StepRecord], batches: Sequence[float]) -> None:
+    def fitted(self, forward: Sequence[Cell], backward: Sequence[Cell]) -> None:
         """The device has been fitted anew: what is usual begins here.
 
         Args:
-            records: the steps that the fit has seen, for their noise.
-            batches: local batches behind the fit, also of earlier steps.
+            forward, backward: the measurements behind the fit; none where nothing was measured
+                since the device changed.
         """
-        residuals = []
-        for batch in {r.samples for r in records}:
-            own = np.log([r.compute for r in records if r.samples == batch and r.compute > 0])
-            residuals += list(own - np.median(own)) if len(own) else []
-        if len(residuals) >= _ENOUGH:
-            spread = 1.4826 * float(np.median(np.abs(residuals)))
-            self._noise = min(max(spread, _LEAST), _MOST)
-        self._measured = tuple(batches)
+        counted, variance = _NOISE_WEIGHT, _NOISE_WEIGHT * self._noise**2
+        for a, p in zip(forward, backward, strict=True):
+            if (seconds := a.seconds + p.seconds) > 0:
+                counted += a.weight
+                variance += a.weight * (a.variance + p.variance) / seconds**2
+        self._noise = min(max(math.sqrt(variance / counted), _LEAST), _MOST)
+        self._measured = tuple(cell.batch for cell in forward)
         self._restart()
         self._batch = None
 
@@ -75,7 +75,7 @@ class Drift:
             self._restart()
         if record.samples not in self._measured and len(self._baseline) < _BASELINE:
             self._baseline.append(residual)
-            offset = float(np.median(self._baseline))
+            offset = typical(np.asarray(self._baseline))
             bound = _TRUSTED if self._is_near(record.samples) else math.inf
             self._offset = min(max(offset, -bound), bound)
             if abs(self._offset) < bound:

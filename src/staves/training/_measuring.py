@@ -132,8 +132,8 @@ class Measuring:
         return Measured(tuple(records), since is not None)
 
     def _adopted(self, planner: Planner, step: int, *, changed: bool) -> None:
-        cells = planner.knowledge.cells.get(self._name, {}).get("forward", ())
-        self._drift.fitted(self._measured().records, [cell.batch for cell in cells])
+        phases = planner.knowledge.cells.get(self._name, {})
+        self._drift.fitted(phases.get("forward", ()), phases.get("backward", ()))
         self._model, self._asked = planner.model, False
         self._decisions += 1
         self._records.clear()
