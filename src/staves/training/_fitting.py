@@ -139,6 +139,15 @@ def fit_model(
     )
 
 
+def phase_fits(knowledge: Knowledge, name: str) -> dict[Phase, LineFit]:
+    """Return the fit of every phase of one device, or of a type (`type_key`), as far as measured.
+
+    `data` and `update` are told apart here; both are parts of `forward`.
+    """
+    phases = knowledge.cells.get(name, {})
+    return {phase: fit_cells(cells) for phase, cells in phases.items() if cells}
+
+
 def jitter(model: StepTimeModel, records: Records) -> float:
     """Return how much longer steps take than the model says: the typical ratio of measured steps.
 
