@@ -43,6 +43,10 @@ class Exchange:
         self.table.gathered.append(value)
         return None if self.rank else list(reversed(self.table.gathered))
 
+    def agree(self, own: Any, decide: Callable[[list[Any]], Any]) -> Any:
+        gathered = self.gather(own)
+        return self.broadcast(None if gathered is None else decide(gathered))
+
     def broadcast(self, value: Any) -> Any:
         if self.rank == 0:
             self.table.told = value
@@ -144,7 +148,7 @@ class VirtualJob:
         for rank in reversed(range(1, len(pairs))):
             self.table.gathered.append(self.measuring[rank]._measured())
         changed = {
-            measuring.decide(planner, _Late(exchange), self.step)  # type: ignore[arg-type]
+            measuring.decide(planner, _Late(exchange), self.step, None)  # type: ignore[arg-type]
             for (measuring, planner), exchange in zip(pairs, self.exchanges, strict=True)
         }
         assert len(changed) == 1, "ranks must agree"

@@ -42,7 +42,7 @@ class Drift:
         self.since: int | None = None
         self._noise = MISFIT
         self._measured: tuple[float, ...] = ()
-        self._batch: int | None = None
+        self._batch: float | None = None
         self._baseline: list[float] = []
         self._offset = 0.0
         self._sums = {1: 0.0, -1: 0.0}
@@ -95,5 +95,5 @@ class Drift:
         self._offset = 0.0
         self._sums = {1: 0.0, -1: 0.0}
 
-    def _is_near(self, samples: int) -> bool:
+    def _is_near(self, samples: float) -> bool:
         return any(b / _NEAR <= samples <= b * _NEAR for b in self._measured if b > 0)

@@ -54,7 +54,7 @@ class FittedModel:
     backward: tuple[LineFit, ...]
 
     def interval(
-        self, local_batches: Sequence[int], deviations: float = 1.96
+        self, local_batches: Sequence[float], deviations: float = 1.96
     ) -> tuple[float, float]:
         """Return bounds of the step time in seconds: every device's time that much either way.
 
@@ -81,18 +81,15 @@ def observe(
 
     Args:
         knowledge: so far.
-        records: of each rank, those that it has not taken in yet.
+        records: of each rank, those that it has not taken in yet, as of single micro-steps.
         devices: one for each rank.
         changed: ranks whose device has become slower or faster; their `records` are all from
             since. What was measured of it before is dropped.
     """
     knowledge = knowledge.forget(devices[rank].name for rank in changed)
-    micro_steps = max((own[-1].micro_steps for own in records if own), default=1)
-    if micro_steps != knowledge.micro_steps:  # another number of passes a step: other lines
-        knowledge = replace(knowledge, cells={}, micro_steps=micro_steps)
     cells, of_type = dict(knowledge.cells), dict[str, list[Phases]]()
     for device, own in zip(devices, records, strict=True):
-        new = _cells([record for record in own if record.micro_steps == micro_steps])
+        new = _cells(own)
         if new is not None:
             cells[device.name] = _merged(cells.get(device.name), new)
             of_type.setdefault(type_key(device.type), []).append(new)
@@ -155,7 +152,7 @@ def jitter(model: StepTimeModel, records: Records) -> float:
     varies, the mean of the largest lies above the largest of the means.
     """
     by_step: list[dict[int, StepRecord]] = [{r.step: r for r in own} for own in records]
-    modelled: dict[tuple[int, ...], float] = {}
+    modelled: dict[tuple[float, ...], float] = {}
     ratios = []
     for step in sorted(set.intersection(*(set(own) for own in by_step))):
         split = tuple(own[step].samples for own in by_step)

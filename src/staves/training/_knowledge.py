@@ -33,7 +33,6 @@ class Knowledge:
         cells: the measurements behind them; a device that has changed has none until it is measured
             again, and its line tells the shape meanwhile.
         communication: as last seen over `world_size` devices, in `communication_steps` steps.
-        micro_steps: that each of the measured steps was made of.
     """
 
     lines: dict[str, Lines] = field(default_factory=dict)
@@ -41,7 +40,6 @@ class Knowledge:
     world_size: int = 1
     cells: dict[str, Phases] = field(default_factory=dict)
     communication_steps: float = 0.0
-    micro_steps: int = 1
 
     def lines_of(self, device: WorkerDevice) -> Lines | None:
         """Return what is known of this device, or else of its type."""
@@ -99,7 +97,6 @@ class Knowledge:
                 for name, phases in self.cells.items()
             },
             "communication_steps": self.communication_steps,
-            "micro_steps": self.micro_steps,
         }
 
     @classmethod
@@ -121,7 +118,6 @@ class Knowledge:
             document["world_size"],
             cells,
             document.get("communication_steps", 0.0),
-            document.get("micro_steps", 1),
         )
 
 

@@ -13,11 +13,13 @@ from dataclasses import dataclass
 import torch
 
 from staves.steptime import StepTimeModel
+from staves.training._accumulation import single
 from staves.training._contention import Sieve, run_delay
 from staves.training._drift import Drift
 from staves.training._exchange import Exchange
+from staves.training._knowledge import Knowledge
 from staves.training._pacing import Pacer
-from staves.training._planner import SETTLE, WARM_UP, Planner
+from staves.training._planner import SETTLE, WARM_UP, Plan, Planner
 from staves.training._timing import CudaClock, HostClock, StepRecord, StepTimer
 
 CADENCE = 4
@@ -80,9 +82,10 @@ class Measuring:
         del self._records[:-_KEPT]
         if self._model is None:
             return
-        device = self._model.devices[self._rank]
-        expected = device.forward.seconds(record.samples) + device.backward.seconds(record.samples)
-        self._drift.observe(record, expected)
+        device, passed = self._model.devices[self._rank], single(record)
+        lines = device.forward, device.backward
+        expected = sum(line.seconds(passed.samples) for line in lines)
+        self._drift.observe(passed, expected)
 
     def decision_due(self, planner: Planner, step: int) -> bool:
         """Whether a decision is taken before this step, by the planner's count or because a device
@@ -108,20 +111,30 @@ class Measuring:
             exchange.raise_flag(f"decide/{step + CADENCE}")
         return False
 
-    def decide(self, planner: Planner, exchange: Exchange, step: int) -> bool:
-        """Gather what was measured, decide on rank 0, and adopt it; return whether the split
-        changes.
+    def decide(
+        self, planner: Planner, exchange: Exchange | None, step: int, noise_scale: float | None
+    ) -> bool:
+        """Gather what was measured, decide on rank 0, and adopt it; return whether the plan is new.
+
+        Args:
+            planner: this rank's.
+            exchange: between the ranks; None for a process that is alone.
+            step: the one that the decision comes before.
+            noise_scale: in samples, where the total batch adapts.
 
         Raises:
-            Interrupted: the generation has broken.
+            Interrupted: the generation broke meanwhile; nothing is adopted.
         """
-        gathered: list[Measured] | None = exchange.gather(self._measured())
-        decision = None
-        if gathered is not None:
+
+        def decide(gathered: list[Measured]) -> tuple[Plan, StepTimeModel | None, Knowledge]:
             drifted = {rank for rank, measured in enumerate(gathered) if measured.drifted}
-            decided = planner.decide([measured.records for measured in gathered], drifted)
-            decision = *decided, planner.knowledge
-        plan, model, knowledge = exchange.broadcast(decision)
+            records = [measured.records for measured in gathered]
+            plan, model = planner.decide(records, noise_scale, drifted)
+            return plan, model, planner.knowledge
+
+        own = self._measured()
+        decision = decide([own]) if exchange is None else exchange.agree(own, decide)
+        plan, model, knowledge = decision
         changed = planner.adopt(plan, step, model, knowledge)
         self._adopted(planner, step, changed=changed)
         return changed

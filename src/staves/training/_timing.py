@@ -67,17 +67,17 @@ _UNREAD = 64  # steps kept whose marks the device has not passed yet
 class StepRecord:
     """One rank's measurements of one step.
 
-    `forward` runs from the step's start to the start of its last backward pass; `data` of it went
-    by waiting for the loader's first micro-batch, `update` of it in the optimizers, after the step
-    before. `backward` runs from there to the last bucket's readiness; `ready[j]` is when bucket j
-    was ready, counted from the start of the backward pass; `wire[j]` is how long this rank saw
-    bucket j under way. `delay` is how long the host kept the step from running
-    (`_contention.py`). Seconds.
+    `forward` runs from the step's start to the start of its last backward pass (under accumulation
+    that is all but this pass); `data` of it went by waiting for the loader's first micro-batch,
+    `update` of it in the optimizers, after the step before. `backward` runs from there to the last
+    bucket's readiness; `ready[j]` is when bucket j was ready, counted from the start of the
+    backward pass; `wire[j]` is how long this rank saw bucket j under way. `delay` is how long the
+    host kept the step from running (`_contention.py`). Seconds.
     """
 
     step: int
     plan: int
-    samples: int
+    samples: float
     forward: float
     backward: float
     ready: tuple[float, ...]
