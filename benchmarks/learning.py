@@ -30,6 +30,9 @@ SLOW_FROM, SLOW_UNTIL = 90, 150
 BALANCED = 0.05
 """A split counts as balanced anew when its declared step is within this of the best one."""
 
+STALL = 1.3
+"""A step of this many medians is a stall of the machine: no device is as slow for one step."""
+
 Split = tuple[int, ...]
 
 
@@ -91,9 +94,9 @@ def _declared(
 
 
 def _blocks(rows: list[Any]) -> list[tuple[Any, list[float]]]:
-    """Return (row, step times) of every plan; steps at its beginning are left out."""
+    """Return (row, step times) of every plan and prediction; the first steps are left out."""
     blocks = []
-    for _, own in itertools.groupby(rows, key=lambda row: (row[1], row[2])):
+    for _, own in itertools.groupby(rows, key=lambda row: row[1:]):
         steps = list(own)
         times = [b[0] - a[0] for a, b in itertools.pairwise(steps)]
         if len(times) > 1:
@@ -102,26 +105,40 @@ def _blocks(rows: list[Any]) -> list[tuple[Any, list[float]]]:
 
 
 def _prediction(rows: list[Any]) -> dict[str, Any]:
-    """Return relative errors of the predicted step against means of 10 steps."""
-    errors = []
+    """Return relative errors of the predicted step against means of 10 steps.
+
+    Of all steps; and without those that the machine stalled: STALL times the median or more.
+    """
+    errors: dict[str, list[float]] = {"all": [], "without_stalls": []}
+    steps = stalled = 0
     for (_, _, _, predicted), times in _blocks(rows):
         if predicted is None:
             continue
-        for first in range(0, len(times) - 9, 10):
-            errors.append(predicted / statistics.fmean(times[first : first + 10]) - 1)
-    sizes = np.abs(errors)
-    p50, p95 = np.percentile(sizes, [50, 95])
-    return {"means_of_10": len(errors), "p50": float(p50), "p95": float(p95)}
+        limit = STALL * statistics.median(times)
+        smooth = [seconds for seconds in times if seconds < limit]
+        steps, stalled = steps + len(times), stalled + len(times) - len(smooth)
+        for name, some in (("all", times), ("without_stalls", smooth)):
+            for first in range(0, len(some) - 9, 10):
+                mean = statistics.fmean(some[first : first + 10])
+                errors[name].append(abs(predicted / mean - 1))
+    return {
+        "steps": steps,
+        "stalled": stalled,
+        **{
+            name: dict(zip(("p50", "p95"), map(float, np.percentile(own, [50, 95])), strict=True))
+            for name, own in errors.items()
+        },
+    }
 
 
 def _search(mix: Path, batch: int, rounds: int, chosen: Split, best: Split) -> dict[str, Any]:
-    """Measure the chosen split beside others in one run, in turn."""
+    """Measure the chosen split beside others in one run, in turn: medians of all their steps."""
     candidates = list(dict.fromkeys([chosen, best, *_neighbours(chosen)]))
     steps = BLOCK * len(candidates) * rounds + 1
     figures, story = _run(mix, batch, steps, "--search", json.dumps(candidates))
     seconds: dict[Split, list[float]] = {}
     for (_, _, split, _), times in _blocks(story["rows"])[1:]:
-        seconds.setdefault(tuple(split), []).append(statistics.fmean(times))
+        seconds.setdefault(tuple(split), []).extend(times)
     medians = {split: statistics.median(own) for split, own in seconds.items()}
     fastest = min(medians, key=lambda split: medians[split])
     return {

@@ -252,7 +252,10 @@ class Planner:
         if self.plan.stage == "optimal" and not moved:
             kept = whole.step_seconds(self.plan.local_batches)
             if whole.step_seconds(best.local_batches) > (1 - WORTHWHILE) * kept:
-                return self.plan, model
+                same = replace(
+                    self.plan, predicted_seconds=extra * kept, even_seconds=best.even_seconds
+                )
+                return replace(same, interval=_interval(fitted, same)), model
         return best, model
 
     @property
