@@ -59,14 +59,31 @@ class Exchange:
             return value
         return self._get(call)
 
+    def agree(self, own: Any, decide: Callable[[list[Any]], Any]) -> Any:
+        """Return on every rank what `decide` makes on rank 0 of all ranks' `own`, in rank order."""
+        gathered = self.gather(own)
+        return self.broadcast(None if gathered is None else decide(gathered))
+
     def sum(self, *values: float) -> list[float]:
         """Return the sums of the values over all ranks, alike on each."""
-        gathered = self.gather(values)
-        totals = (
-            None if gathered is None else [sum(column) for column in zip(*gathered, strict=True)]
+        result: list[float] = self.agree(
+            values, lambda gathered: [sum(column) for column in zip(*gathered, strict=True)]
         )
-        result: list[float] = self.broadcast(totals)
         return result
+
+    def raise_flag(self, name: str) -> None:
+        """Set a flag that any rank may see from here on. Waits for no rank."""
+        self._add(name, 1)
+
+    def flagged(self, name: str) -> bool:
+        """Whether any rank has raised that flag. Waits for no rank."""
+        return self._add(name, 0) > 0
+
+    def _add(self, name: str, amount: int) -> int:
+        try:
+            return int(self._store.add(f"flag/{name}", amount))
+        except RuntimeError as error:
+            raise Interrupted from error
 
     def _next(self) -> str:
         self._calls += 1

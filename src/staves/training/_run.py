@@ -219,9 +219,9 @@ class Run:
         meanwhile, and nothing here waits for other ranks, so that one rank may evaluate alone.
         """
         for item in items:
-            self._session.evaluating()
+            self._session.teller.evaluating()
             yield item
-        self._session.evaluating()
+        self._session.teller.evaluating()
 
     def clip_grad_norm_(self, max_norm: float, norm_type: float = 2.0) -> torch.Tensor | None:
         """Clip the norm of the whole batch's gradient; call it before `optimizer.step()`.
