@@ -282,6 +282,7 @@ class SimulatedTraining:
                 ready=tuple(share * p for share in ready),
                 wire=wire,
                 step_seconds=seconds,
+                micro_steps=plan.micro_steps,
             )
             for samples, (a, p) in zip(cut.local_batches, passes, strict=True)
         ]
@@ -370,6 +371,7 @@ class SimulatedTraining:
         if len(self.devices) == 1 or not planner.due(self.steps):
             return
         plan, model = planner.decide(self._records)
+        self._records = [[] for _ in self.devices]
         changed = planner.adopt(plan, self.steps, model)
         self.knowledge = planner.knowledge
         if changed:
