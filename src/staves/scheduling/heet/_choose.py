@@ -34,7 +34,6 @@ _MANY, _GAP_OF_MANY = 5000, 1e-4
 """With more columns than this the last digits cost minutes, and move no job that anyone would miss;
 the decision's bound tells what they may have cost."""
 
-
 _FEW = 1000
 """Columns up to which going through what prices leave open is faster than the general solver."""
 

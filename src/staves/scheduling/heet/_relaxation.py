@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 Columns = NDArray[np.int64]
 
-_NOISE = 1e-9
+_NOISE, _WORTH_THE_SAME = 1e-9, 1e-8
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,11 +46,30 @@ class Relaxation:
 
 
 def relax(problem: Instance) -> Relaxation | None:
-    """Return the best shares; None where they are not found in a number of steps that is enough.
+    """Return the best shares; None where steps go round, or rounding has spoilt them.
 
     Starts with nothing for anybody. Of equal vertices the one that the steps come to first.
     """
-    return _Simplex(problem).run()
+    try:
+        found = _Simplex(problem).run()
+    except np.linalg.LinAlgError:  # a basis that is singular as far as rounding goes
+        return None
+    return found if found is not None and _proven(problem, found) else None
+
+
+def _proven(problem: Instance, found: Relaxation) -> bool:
+    """Say whether shares and prices are feasible and worth the same: then neither can be better."""
+    each = np.bincount(problem.owner, found.shares, problem.jobs)
+    used = problem.counts.T @ found.shares
+    best = np.zeros(problem.jobs)
+    np.maximum.at(best, problem.owner, problem.utility - problem.counts @ found.prices)
+    value = float(problem.utility @ found.shares)
+    bound = float(best.sum() + found.prices @ problem.capacity)
+    return bool(
+        (each <= 1 + _NOISE).all()
+        and (used <= problem.capacity + _NOISE).all()
+        and bound - value <= _WORTH_THE_SAME * max(bound, _NOISE)
+    )
 
 
 class _Simplex:
