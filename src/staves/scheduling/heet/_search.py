@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 Columns = NDArray[np.int64]
 
 _FIRST_LIMIT, _WIDER, _MOST_TRIES = 1e-3, 2.0, 9  # of the bound; growth while nothing is within
-_MOST_STATES = 1000  # beyond, the integer programme is as fast
+_MOST_STATES = 5000  # beyond, the integer programme is as fast
 _NOISE = 1e-9
 
 
