@@ -10,6 +10,7 @@ from staves.simulation._application import Application, Statistics
 from staves.simulation._conditions import Conditions
 from staves.simulation._decide_only import Timed, decide_only
 from staves.simulation._generate import generate
+from staves.simulation._intervals import interval, over_seeds
 from staves.simulation._material import material, synthetic_jobs
 from staves.simulation._profiles import read_profiles
 from staves.simulation._report import write_report
@@ -65,8 +66,10 @@ __all__ = [
     "Workload",
     "decide_only",
     "generate",
+    "interval",
     "job_document",
     "material",
+    "over_seeds",
     "read_profiles",
     "read_workload",
     "replay",
