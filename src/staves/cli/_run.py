@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from staves.cli._output import messages, print_json
+from staves.cli._run_report import write_run_report
 from staves.cli._run_view import RunView
 from staves.documents import duration
 from staves.engines.local import (
@@ -25,10 +26,11 @@ from staves.engines.local import (
 )
 from staves.errors import InputError, StavesError
 from staves.hardware import Cluster, Device, read_cluster, this_machine
+from staves.reports import drawing
 
 _OPTIONS = (
     "--devices", "--min", "--max", "--batch", "--split", "--grace", "--checkpoint", "--every",
-    "--json",
+    "--report", "--json",
 )  # fmt: skip
 MOST_WORKERS = 512
 """More processes than this on one machine are a mistake in the file."""
@@ -69,6 +71,10 @@ def run(
     every: Annotated[
         str | None, typer.Option(help="Time between two checkpoints, like 5m.", metavar="TIME")
     ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(help="Folder for a page with plots of the run.", metavar="FOLDER"),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the figures as JSON at the end.")
     ] = False,
@@ -90,6 +96,8 @@ def run(
         raise InputError(f"--grace: {grace} is not a number of seconds")
     for warning in cluster.warnings:
         messages.print(f"staves: warning: {warning}", markup=False)
+    if report is not None:
+        _check_report(report)
     local_ranks(chosen)  # refuses devices that this machine does not have
     folder = RunFolder.create(staves_home(), path.stem)
     view = RunView(chosen, json_wanted=as_json)
@@ -115,6 +123,17 @@ def run(
         print_json(figures)
     else:
         view.summary(figures)
+    if report is not None and outcome.history is not None:
+        page = write_run_report(outcome.history, figures, report, name=folder.name)
+        view.say(f"report: {page}")
+
+
+def _check_report(folder: Path) -> None:
+    """Refuse before training what would fail after it."""
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"--report: {folder} is not a folder", hint="name another")
+    with drawing():
+        pass
 
 
 def _cluster(devices: Path | None) -> Cluster:

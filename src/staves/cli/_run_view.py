@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import codecs
+import math
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from types import TracebackType
 from typing import Any
 
@@ -119,28 +121,19 @@ class RunView:
         self.say(f"epoch {log['epoch']}: {shown}")
 
     def _show_progress(self, progress: dict[str, Any]) -> None:
-        per_epoch = progress["steps_per_epoch"] or 0
-        parts = [f"step {progress['step']}"]
-        if progress["loss"] is not None:
-            parts.append(f"loss {progress['loss']:.4f}")
-        step = progress["step_seconds"]
-        if step and self._split:
-            rate = sum(self._split) / step["p50"]
-            parts.append(f"{_ms(step['p50'])} a step, {rate:,.0f} samples/s")
-        if len(self._split) > 1:
-            parts.append("split " + ",".join(str(b) for b in self._split))
+        figures = ", ".join(progress_parts(progress))
+        epoch = f"epoch {progress['epoch'] + 1}"
         if self._progress is not None and self._task is not None:
-            within = progress["step"] % per_epoch if per_epoch else 0
             self._progress.update(
                 self._task,
-                description=f"epoch {progress['epoch'] + 1}",
-                completed=within,
-                total=per_epoch or None,
-                figures=", ".join(parts),
+                description=epoch,
+                completed=progress["position"] or 0,
+                total=progress["length"],
+                figures=figures,
             )
         elif time.monotonic() - self._printed >= _LINE_EVERY:
             self._printed = time.monotonic()
-            self.say(f"epoch {progress['epoch'] + 1}, " + ", ".join(parts))
+            self.say(f"{epoch}, {figures}")
 
     def summary(self, figures: dict[str, Any]) -> None:
         """Print the figures of a finished run."""
@@ -172,3 +165,26 @@ class RunView:
 
 def _ms(seconds: float) -> str:
     return f"{seconds * 1e3:.1f} ms"
+
+
+def progress_parts(progress: Mapping[str, Any]) -> list[str]:
+    """Return what a progress line says, of a rank 0's progress message; what is unknown is left
+    out."""
+    parts = [f"step {progress['step']}"]
+    if progress["loss"] is not None:
+        parts.append(f"loss {progress['loss']:.4f}")
+    batch, step = progress["batch"], progress["step_seconds"]
+    rate = batch / step["p50"] if step else None
+    if step and rate:
+        parts.append(f"{_ms(step['p50'])} a step, {rate:,.0f} samples/s")
+    parts.append(f"batch {batch}")
+    if len(progress["local_batches"]) > 1:
+        parts.append("split " + ",".join(str(b) for b in progress["local_batches"]))
+    if progress["noise_scale"] is not None:
+        parts.append(f"noise scale {progress['noise_scale']:,.0f}")
+    if progress["goodput"] is not None:
+        parts.append(f"goodput {progress['goodput']:,.0f}/s")
+    if rate and progress["total_samples"]:
+        left = max(0, progress["total_samples"] - progress["samples"]) / rate
+        parts.append(f"{timedelta(seconds=math.ceil(left))} left")
+    return parts

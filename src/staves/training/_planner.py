@@ -59,7 +59,7 @@ class Plan:
     """How the batch is split from some step on.
 
     `predicted_seconds` and `even_seconds` are the model's step times of this split and of the even
-    one, known once there is a model.
+    one, and `idle_share` how much of the step each device waits, known once there is a model.
     """
 
     number: int
@@ -68,6 +68,7 @@ class Plan:
     micro_steps: int = 1
     predicted_seconds: float | None = None
     even_seconds: float | None = None
+    idle_share: tuple[float, ...] | None = None
 
     @property
     def batch(self) -> int:
@@ -203,6 +204,7 @@ class Planner:
             self.micro_steps,
             jitter * split.step_seconds,
             jitter * even_split(model, self.batch).step_seconds,
+            tuple(model.idle_share(split.local_batches).tolist()),
         )
 
     def fit(self, records: Sequence[Sequence[StepRecord]]) -> StepTimeModel:

@@ -243,6 +243,10 @@ class Run:
         if not self.is_main:
             return
         epoch, loss = session.figures.epochs, session.figures.epoch_loss
+        if session.figures.board is not None:
+            named = {f"metrics/{name}": value for name, value in values.items()}
+            whole = {"training/epoch_loss": loss} | named
+            session.figures.board.write(whole, step=session.figures.steps)
         if session.channel.connected:
             session.channel.send("log", epoch=epoch, metrics=values)
             return
@@ -256,7 +260,12 @@ class Run:
         return model.module if isinstance(model, PreparedModel) else model
 
     def report(self) -> dict[str, Any]:
-        """Return the figures so far (those of `staves run --json`, as this rank knows them)."""
+        """Return the figures so far (those of `staves run --json`, as this rank knows them).
+
+        `history` holds more: `settings` (devices, local batches, predicted and even step, idle
+        share) and `rows` over the steps, each with the place of its setting, its mean step time,
+        noise scale and goodput. Long runs have rows of several steps.
+        """
         session = self._session
         session.settle()
         session.learn_losses()
