@@ -14,8 +14,11 @@ from typing import Any
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from staves.cli._expectation import declared_model, expectation, known_model
+from staves.cli._knowledge import EarlierRun
 from staves.cli._output import messages
 from staves.engines.local import EpochLosses
+from staves.errors import InputError
 from staves.hardware import Device
 
 _LINE_EVERY = 5.0  # seconds between progress lines where there is no terminal
@@ -38,6 +41,7 @@ class RunView:
         self._progress: Progress | None = None
         self._task: TaskID | None = None
         self._split: list[int] = []
+        self._expected = False
         self._log: dict[str, Any] | None = None
         self.losses = EpochLosses()  # the supervisor's, once there is one
         self._printed = time.monotonic()
@@ -96,6 +100,8 @@ class RunView:
         kind = message["kind"]
         if kind == "say":
             self._split = message.get("local_batches", self._split)
+            if message.get("stage") == "even":
+                self._expect_as_declared(sum(self._split))
             self.say(message["text"])
         elif kind == "progress":
             self._show_progress(message)
@@ -105,6 +111,33 @@ class RunView:
             self._show_log(whole_only=False)
             self._log = message
             self._show_log(whole_only=True)
+
+    def expect_as(self, earlier: EarlierRun, batch: int | None) -> None:
+        """Say what to expect of these devices by what an earlier run has learned of them.
+
+        Args:
+            earlier: of the same script.
+            batch: the total batch; that of the earlier run where it is not known.
+        """
+        try:
+            model = known_model(earlier.knowledge, self._devices)
+        except InputError:  # another version has written it: it is measured again
+            return
+        samples = batch or earlier.batch
+        text = None if model is None else expectation(model, samples)
+        if text is not None and len(self._devices) > 1:
+            self._expected = True
+            self.say(f"expected, by run {earlier.run}, of a batch of {samples}: {text}")
+
+    def _expect_as_declared(self, batch: int) -> None:
+        """Say what to expect of emulated devices, once, where nothing better has been said."""
+        if self._expected or len(self._split) != len(self._devices):
+            return
+        self._expected = True
+        model = declared_model(self._devices)
+        text = None if model is None else expectation(model, batch)
+        if text is not None:
+            self.say(f"expected, by declared durations without communication: {text}")
 
     def _show_log(self, *, whole_only: bool) -> None:
         """Print the epoch's line once all ranks have told their loss of it, or it is late."""
@@ -131,7 +164,7 @@ class RunView:
                 total=progress["length"],
                 figures=figures,
             )
-        elif time.monotonic() - self._printed >= _LINE_EVERY:
+        elif progress["step"] and time.monotonic() - self._printed >= _LINE_EVERY:
             self._printed = time.monotonic()
             self.say(f"{epoch}, {figures}")
 

@@ -92,9 +92,10 @@ def init(
         split=_split(split, environment),
         max_local_batch=max_local_batch,
     )
-    session.figures.board = Board.wanted(tensorboard)
+    if not environment.probing:
+        session.figures.board = Board.wanted(tensorboard)
     folder = environment.checkpoint or checkpoint
-    if folder is not None:
+    if folder is not None and not environment.probing:
         every = environment.checkpoint_every or checkpoint_every
         session.checkpoints = Checkpoints(
             Path(folder),

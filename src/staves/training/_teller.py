@@ -43,7 +43,7 @@ class Teller:
     def plan(self, plan: Plan, *, step: int) -> None:
         """A new split is in use."""
         text = f"step {step}: {plan.describe()}"
-        self._channel.say(text, local_batches=list(plan.local_batches))
+        self._channel.say(text, local_batches=list(plan.local_batches), stage=plan.stage)
 
     def step(self, generation: Generation, step: int, cut: Cut) -> None:
         """A step has been committed: a row of the ledger."""
