@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +13,7 @@ from staves.training._figures import Figures
 from staves.training._history import History, Row, Setting
 from staves.training._planner import Plan
 from staves.training._timing import StepRecord
+from tests.training.launch import command
 
 SETTINGS = [Setting(("a", "b"), (6 + each, 6 - each), "optimal", 0.5, 0.7) for each in range(3)]
 
@@ -100,3 +102,31 @@ def test_figures_carry_the_history_to_joiners() -> None:
     (setting,) = {row.setting for row in joiner.history.rows}
     assert setting == Setting(("a", "b"), (8, 4), "optimal", 0.5, 0.7, (0.0, 0.2))
     assert joiner.history.rows[-1].noise_scale == 12.0
+
+
+SCRIPT = """
+import json, sys, torch, staves
+run = staves.init(batch_size=8, checkpoint="ckpt")
+model = torch.nn.Linear(2, 1)
+model, optimizer = run.prepare(model, torch.optim.SGD(model.parameters(), lr=0.01))
+batches = run.loader(torch.utils.data.TensorDataset(torch.randn(64, 2)))
+for epoch in run.epochs(int(sys.argv[1])):
+    for (inputs,) in batches:
+        run.backward(model(inputs).square().mean())
+        optimizer.step()
+        optimizer.zero_grad()
+print(json.dumps(run.report()["history"]))
+"""
+
+
+def test_a_resumed_run_has_the_history_of_all_its_attempts(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    covered = []
+    for epochs in (2, 4):
+        done = command([script, epochs], tmp_path / "home", cwd=tmp_path)
+        assert done.status == 0, done.stderr
+        covered.append([row["step"] for row in json.loads(done.stdout.splitlines()[-1])["rows"]])
+    first, second = covered
+    assert second[: len(first)] == first
+    assert second[-1] == 31
