@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import builtins
+import io
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
+from staves.cli import _run_view
 from staves.cli._run_report import write_run_report
-from staves.cli._run_view import progress_parts
+from staves.cli._run_view import RunView, progress_parts
 from staves.errors import StavesError
+from staves.hardware import read_cluster
 from staves.training._history import History, Row, Setting
-from tests.training.launch import SCRIPTS, staves_run
+from tests.training.launch import SCRIPTS, cluster_file, staves_run
 
 PNG = b"\x89PNG\r\n"
 PLOTS = {"split", "step-time", "idle-share", "total-batch", "noise-scale", "goodput"}
@@ -129,10 +133,31 @@ PROGRESS = {
 def test_the_progress_line_says_what_is_known() -> None:
     line = ", ".join(progress_parts(PROGRESS))
     assert line == (
-        "step 7, loss 1.2500, 500.0 ms a step, 200 samples/s, batch 100, split 60,40,"
-        " noise scale 1,234, goodput 150/s, 0:00:50 left"
+        "step 7, 200 samples/s, loss 1.2500, batch 100, split 60,40, noise scale 1,234,"
+        " 0:00:50 left, 500.0 ms a step, goodput 150/s"
     )
+    many = progress_parts({**PROGRESS, "local_batches": [9, 3] * 5})
+    assert "split 3 to 9 over 10 devices" in many
     unknown = dict.fromkeys(("total_samples", "loss", "step_seconds", "noise_scale", "goodput"))
     assert progress_parts({**PROGRESS, **unknown, "local_batches": [100]}) == [
         "step 7", "batch 100",
     ]  # fmt: skip
+
+
+def test_the_line_refreshes_in_place_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    shown = io.StringIO()
+    terminal = Console(file=shown, force_terminal=True, width=100)
+    monkeypatch.setattr(_run_view, "messages", terminal)
+    devices = read_cluster(cluster_file(tmp_path, {"fast": 1, "slow": 1}, TWO)).devices()
+    message = {**PROGRESS, "kind": "progress", "position": 50, "length": 200}
+    with RunView(devices, json_wanted=False) as view:
+        for _ in range(3):
+            view.message(0, message)
+            assert view._progress is not None
+            view._progress.refresh()
+        drawn = shown.getvalue().count("samples/s")
+        assert shown.getvalue().count("\n") < drawn, "each is drawn over the one before"
+    assert "epoch 1" in shown.getvalue()
+    assert "noise scale 1,234" in shown.getvalue()

@@ -6,13 +6,13 @@ import codecs
 import math
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from types import TracebackType
 from typing import Any
 
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
-from rich.table import Table
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
+from rich.table import Column, Table
 
 from staves.cli._expectation import declared_model, expectation, known_model
 from staves.cli._knowledge import EarlierRun
@@ -22,6 +22,7 @@ from staves.errors import InputError
 from staves.hardware import Device
 
 _LINE_EVERY = 5.0  # seconds between progress lines where there is no terminal
+_MOST_SHOWN = 8  # local batches that fit on a progress line
 
 
 class RunView:
@@ -56,10 +57,9 @@ class RunView:
         )
         if messages.is_terminal:
             self._progress = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(bar_width=20),
+                TextColumn("{task.description}", table_column=Column(no_wrap=True, min_width=9)),
+                BarColumn(bar_width=10),
                 TextColumn("{task.fields[figures]}"),
-                TimeElapsedColumn(),
                 console=messages,
                 transient=True,
             )
@@ -154,7 +154,7 @@ class RunView:
         self.say(f"epoch {log['epoch']}: {shown}")
 
     def _show_progress(self, progress: dict[str, Any]) -> None:
-        figures = ", ".join(progress_parts(progress))
+        parts = progress_parts(progress)
         epoch = f"epoch {progress['epoch'] + 1}"
         if self._progress is not None and self._task is not None:
             self._progress.update(
@@ -162,11 +162,11 @@ class RunView:
                 description=epoch,
                 completed=progress["position"] or 0,
                 total=progress["length"],
-                figures=figures,
+                figures=", ".join(parts[1:]),  # the bar says how far it is
             )
         elif progress["step"] and time.monotonic() - self._printed >= _LINE_EVERY:
             self._printed = time.monotonic()
-            self.say(f"{epoch}, {figures}")
+            self.say(f"{epoch}, {', '.join(parts)}")
 
     def summary(self, figures: dict[str, Any]) -> None:
         """Print the figures of a finished run."""
@@ -200,24 +200,29 @@ def _ms(seconds: float) -> str:
     return f"{seconds * 1e3:.1f} ms"
 
 
-def progress_parts(progress: Mapping[str, Any]) -> list[str]:
-    """Return what a progress line says, of a rank 0's progress message; what is unknown is left
-    out."""
+def progress_parts(progress: dict[str, Any]) -> list[str]:
+    """Return what a progress line says, by a rank 0's progress message; what is unknown is left
+    out. The most wanted comes first: a narrow terminal cuts the end."""
     parts = [f"step {progress['step']}"]
-    if progress["loss"] is not None:
-        parts.append(f"loss {progress['loss']:.4f}")
     batch, step = progress["batch"], progress["step_seconds"]
     rate = batch / step["p50"] if step else None
-    if step and rate:
-        parts.append(f"{_ms(step['p50'])} a step, {rate:,.0f} samples/s")
+    if rate:
+        parts.append(f"{rate:,.0f} samples/s")
+    if progress["loss"] is not None:
+        parts.append(f"loss {progress['loss']:.4f}")
     parts.append(f"batch {batch}")
-    if len(progress["local_batches"]) > 1:
-        parts.append("split " + ",".join(str(b) for b in progress["local_batches"]))
+    split = progress["local_batches"]
+    if len(split) > _MOST_SHOWN:
+        parts.append(f"split {min(split)} to {max(split)} over {len(split)} devices")
+    elif len(split) > 1:
+        parts.append("split " + ",".join(str(b) for b in split))
     if progress["noise_scale"] is not None:
         parts.append(f"noise scale {progress['noise_scale']:,.0f}")
-    if progress["goodput"] is not None:
-        parts.append(f"goodput {progress['goodput']:,.0f}/s")
     if rate and progress["total_samples"]:
         left = max(0, progress["total_samples"] - progress["samples"]) / rate
         parts.append(f"{timedelta(seconds=math.ceil(left))} left")
+    if step:
+        parts.append(f"{_ms(step['p50'])} a step")
+    if progress["goodput"] is not None:
+        parts.append(f"goodput {progress['goodput']:,.0f}/s")
     return parts
