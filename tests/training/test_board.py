@@ -88,12 +88,19 @@ def test_the_environment_goes_before_the_script(
 def test_scalars_name_the_devices() -> None:
     figures = Figures(None)
     figures.begin_generation(["a", "b"])
-    figures.noise_scale = 50.0
-    plan = Plan(0, "optimal", (8, 4), predicted_seconds=0.5, even_seconds=0.7, idle_share=(0, 0.2))
+    plan = Plan(
+        0,
+        "optimal",
+        (8, 4),
+        predicted_seconds=0.5,
+        even_seconds=0.7,
+        goodput=50.0,
+        idle_share=(0.0, 0.2),
+    )
     figures.measured(StepRecord(0, 0, 8, 0.0, 0.0, (), (), 0.6), plan, settled=True)
     values = scalars(figures, plan, 1.5)
     assert values["training/loss"] == 1.5
-    assert values["training/noise_scale"] == 50.0
+    assert values["speed/goodput"] == 50.0
     assert values["speed/samples_per_second"] == pytest.approx(20)
     assert (values["local_batch/a"], values["idle_share/b"]) == (8, 0.2)
 

@@ -89,9 +89,14 @@ def test_a_step_that_is_trained_again_replaces_what_it_was() -> None:
 def test_figures_carry_the_history_to_joiners() -> None:
     figures, joiner = Figures(None), Figures(None)
     figures.begin_generation(["a", "b"])
-    figures.noise_scale = 12.0
     plan = Plan(
-        1, "optimal", (8, 4), predicted_seconds=0.5, even_seconds=0.7, idle_share=(0.0, 0.2)
+        1,
+        "optimal",
+        (8, 4),
+        predicted_seconds=0.5,
+        even_seconds=0.7,
+        goodput=12.0,
+        idle_share=(0.0, 0.2),
     )
     for step in range(3):
         record = StepRecord(step, 1, 8, 0.0, 0.0, (), (), 0.5)
@@ -101,7 +106,7 @@ def test_figures_carry_the_history_to_joiners() -> None:
     assert joiner.history.rows == figures.history.rows
     (setting,) = {row.setting for row in joiner.history.rows}
     assert setting == Setting(("a", "b"), (8, 4), "optimal", 0.5, 0.7, (0.0, 0.2))
-    assert joiner.history.rows[-1].noise_scale == 12.0
+    assert joiner.history.rows[-1].goodput == 12.0
 
 
 SCRIPT = """

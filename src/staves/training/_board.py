@@ -79,16 +79,17 @@ def scalars(figures: Figures, plan: Plan, loss: float | None) -> dict[str, float
     """
     step = figures.step_percentiles(last=200, of_plan=True)
     seconds = step["p50"] if step else None
+    adaptive = figures.adaptive()
     values: dict[str, float | None] = {
         "training/loss": loss,
         "training/batch": plan.batch,
-        "training/noise_scale": figures.noise_scale,
-        "training/learning_rate_factor": figures.learning_rate_factor,
+        "training/noise_scale": adaptive["noise_scale"],
+        "training/learning_rate_factor": adaptive["learning_rate_factor"],
         "speed/step_seconds": seconds,
         "speed/predicted_step_seconds": plan.predicted_seconds,
         "speed/even_step_seconds": figures.even(plan)[0],
         "speed/samples_per_second": plan.batch / seconds if seconds else None,
-        "speed/goodput": figures.goodput,
+        "speed/goodput": plan.goodput,
     }
     idle = plan.idle_share or [None] * len(plan.local_batches)
     for name, samples, share in zip(figures.devices, plan.local_batches, idle, strict=True):

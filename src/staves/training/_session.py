@@ -16,9 +16,11 @@ import torch
 
 from staves.errors import TrainingError
 from staves.training import _group
+from staves.training._adaptation import Adaptation
 from staves.training._channel import Channel
 from staves.training._checkpoint import Checkpoints
 from staves.training._crew import Crew, Generation, Seat
+from staves.training._deciding import decide_together
 from staves.training._environment import Environment
 from staves.training._exchange import Exchange
 from staves.training._figures import Figures
@@ -34,7 +36,6 @@ from staves.training._pacing import Pacer
 from staves.training._planner import SETTLE, WARM_UP, Plan, Planner, check_split
 from staves.training._progress import Progress
 from staves.training._random import seed_everything
-from staves.training._reducer import WeightedReducer
 from staves.training._splits import Split, fixed_split
 from staves.training._state import transfer
 from staves.training._step import Stepper
@@ -60,6 +61,7 @@ class Session:
         seed: int,
         split: Split,
         max_local_batch: int | None,
+        adaptation: Adaptation | None = None,
     ) -> None:
         self.environment, self.device, self.channel, self.crew = environment, device, channel, crew
         self.batch, self.seed, self.split = batch, seed, split
@@ -70,7 +72,9 @@ class Session:
         self.stepper = Stepper(self.timer, self.pacer, self.figures, self._total, self._lost)
         self.stepper.on_failed_update = self._update_failed
         self.progress = Progress(self.figures, seed=seed)
-        self._teller = Teller(channel)
+        self.progress.adaptation = self.figures.adaptation = adaptation
+        self.stepper.adapt(adaptation, self.progress.state.optimizers, device)
+        self.teller = Teller(channel)
         self.ddp_options: dict[str, Any] = {}
         self.checkpoints: Checkpoints | None = None
         self.planner: Planner | None = None
@@ -140,6 +144,12 @@ class Session:
         assert self.planner is not None
         return self.planner.wanted(self.split(step), step)
 
+    @property
+    def complete(self) -> bool:
+        """Whether progress is all that the script asks for, in the middle of a pass perhaps."""
+        adaptation = self.progress.adaptation
+        return adaptation is not None and adaptation.complete
+
     def before_batch(self) -> None:
         """Commit the step that is done; change, decide and save what is due; start the clock."""
         if not self.in_epoch:
@@ -152,7 +162,7 @@ class Session:
             self._pass_boundary()
         except SystemExit:  # this rank leaves the job
             self.leaving = True
-            self._teller.loss(self.figures, self.loader)
+            self.teller.loss(self.figures, self.loader)
             self.channel.send("deadlines", deadlines=self.figures.deadlines())
             raise
         self.stepper.start_clock()
@@ -164,7 +174,7 @@ class Session:
 
     def end_of_epoch(self) -> None:
         """Count the epoch, tell its loss, and pause the clock."""
-        self._teller.loss(self.figures, self.loader, "epoch")
+        self.teller.loss(self.figures, self.loader, "epoch")
         loss, samples = map(float, self.figures.loss_so_far())
         if not self.channel.connected and self._exchange is not None:
             loss, samples = self._exchange.sum(loss, samples)
@@ -189,7 +199,13 @@ class Session:
         assert self.loader is not None
         self.loader.cursor.commit(ticket.cut)
         figures, step = self.figures, self.committed_steps
-        record = self.timer.read(step=step, plan=self.plan.number, samples=ticket.local_batch)
+        record = self.timer.read(
+            step=step,
+            plan=self.plan.number,
+            samples=ticket.local_batch,
+            micro_steps=ticket.micro_steps,
+        )
+        self.stepper.learn(ticket, self.crew.interrupted)
         if record is not None and ticket.cut.batch == self.batch:
             settled = step >= self._plan_since + (WARM_UP if self._plan_since == 0 else SETTLE)
             figures.measured(record, self.plan, settled=settled)
@@ -205,7 +221,7 @@ class Session:
             call()
         generation = self._generation
         assert generation is not None
-        self._teller.step(generation, step, ticket.cut)
+        self.teller.step(generation, step, ticket.cut)
         self._tell_progress()
 
     def finish(self) -> None:
@@ -248,9 +264,7 @@ class Session:
         self.settle()
         self.figures.clear_loss()
         self.timer.pause()
-        if self.loader is not None:
-            self.loader.cursor.next_epoch()
-            self.loader.reissue()
+        self.progress.break_off()
 
     # -- membership
 
@@ -304,10 +318,10 @@ class Session:
                 f"step {self.committed_steps}: {before} -> {generation.world_size} devices: {names}"
             )
         folder = str(self.checkpoints.folder.absolute()) if self.checkpoints else None
-        self._teller.formed(
+        self.teller.formed(
             generation, step=self.committed_steps, loader=self.loader, checkpoint=folder
         )
-        self._teller.knowledge(self.progress.knowledge, rank=self.rank)
+        self.teller.knowledge(self.progress.knowledge, rank=self.rank)
         self._tell_progress(now=True)
         self.timer.pause()
         self._tell_plan()
@@ -336,17 +350,11 @@ class Session:
         if self._run > 1 and self._exchange is not None:  # a later run may have other caps
             seats = self._exchange.broadcast(self._exchange.gather(self._seat))
         self._share_state(generation)
+        self.progress.agree(self._exchange, generation.source)
         self.figures.begin_generation([device.name for device, _ in seats])
         self._make_planner(seats)
-        model = self.stepper.model
-        if model is not None and group is not None:
-            trainable = [p for p in model.module.parameters() if p.requires_grad]
-            elements = sum(p.numel() for p in trainable)
-            reducer = WeightedReducer(
-                group, self.timer, self.pacer, elements=elements, device=self.device
-            )
-            model.distribute(group, reducer, self.ddp_options)
-            self.stepper.reducer = reducer
+        if group is not None:
+            self.stepper.distribute(group, self.device, self.ddp_options)
         if self.loader is not None:
             self.loader.reissue()
 
@@ -379,6 +387,7 @@ class Session:
         self.crew.complete()
 
     def _make_planner(self, seats: Sequence[Seat]) -> None:
+        self.batch = self.progress.batch or self.batch
         self.planner = Planner(
             self.batch,
             [device for device, _ in seats],
@@ -388,6 +397,7 @@ class Session:
             since=self.committed_steps,
             number=self.progress.next_plan,
             compare=self.environment.measure_even,
+            allowed=self.progress.allowed_batches(),
         )
         self.progress.next_plan += 1
         self._plan_since = self.committed_steps
@@ -395,22 +405,15 @@ class Session:
 
     def _release(self, *, broken: bool) -> None:
         """Let go of the generation before; what it may still be stuck in is parked."""
-        model = self.stepper.model
-        ddp = model.release() if model is not None else None
+        left = self.stepper.release()
         if broken:
-            _group.park(ddp, self.stepper.reducer)
+            _group.park(*left)
         _group.leave(broken=broken)
-        self.stepper.reducer = None
         self._exchange = None
-
-    def evaluating(self) -> None:
-        """The script evaluates, and comes forward: a change may have to wait for it (rule 13)."""
-        self._teller.evaluating()
 
     def _waits(self) -> bool:
         """Called by the watcher: whether this rank waits for others."""
-        reducer, exchange = self.stepper.reducer, self._exchange
-        return (reducer is not None and reducer.waits) or (exchange is not None and exchange.waits)
+        return self.stepper.waits or (self._exchange is not None and self._exchange.waits)
 
     def _update_failed(self, error: BaseException) -> None:
         """Rule 7: this rank needs another's state, unless the script ends with that exception."""
@@ -448,26 +451,24 @@ class Session:
     def _tell_progress(self, *, now: bool = False) -> None:
         if self._generation is not None and self.planner is not None:
             about = self.figures, self.loader, self.plan, self._generation.number
-            self._teller.progress(*about, now=now, whole=self.rank == 0)
+            self.teller.progress(*about, now=now, whole=self.rank == 0)
 
     def _tell_plan(self) -> None:
         if self.rank == 0 and self.world_size > 1:
-            self._teller.plan(self.plan, step=self.committed_steps)
+            self.teller.plan(self.plan, step=self.committed_steps)
 
     # -- decisions and checkpoints
 
     def _decide(self) -> None:
         """Gather what was measured, decide on rank 0, and tell all ranks."""
-        if self._exchange is None or self.planner is None:
-            return
-        gathered = self._exchange.gather(self._records)
-        decision = self.planner.decide(gathered) if gathered is not None else None
-        plan, model = self._exchange.broadcast(decision)
-        changed = self.planner.adopt(plan, self.committed_steps, model)
-        self.progress.knowledge = self.planner.knowledge
-        self._teller.knowledge(self.progress.knowledge, rank=self.rank)
+        planner = self.planner
+        assert planner is not None
+        about = self.progress.noise_scale, self.committed_steps
+        changed = decide_together(planner, self._exchange, self._records, *about)
+        self.batch = planner.batch
+        self.progress.decided(planner)
+        self.teller.knowledge(self.progress.knowledge, rank=self.rank)
         if changed:
-            self.progress.next_plan = max(self.progress.next_plan, plan.number + 1)
             self._plan_since = self.committed_steps
             if self.loader is not None:
                 self.loader.reissue()
@@ -490,7 +491,7 @@ class Session:
             self._tell_progress(now=True)
             if self.checkpoints is not None:
                 self._save(wait=True)
-            self._teller.saved(self.checkpoints, step=self.committed_steps)
+            self.teller.saved(self.checkpoints, step=self.committed_steps)
         time.sleep(0.005)
 
     def _save(self, *, wait: bool) -> None:

@@ -10,14 +10,19 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from typing import Any
 
 import torch
+import torch.distributed as dist
+from torch.optim import Optimizer
 
 from staves.errors import TrainingError
+from staves.training._adaptation import Adaptation
 from staves.training._figures import Figures
 from staves.training._interrupt import Interrupted
 from staves.training._loader import Ticket
 from staves.training._model import PreparedModel
+from staves.training._noise import GradientNorms
 from staves.training._pacing import Pacer
 from staves.training._planner import WARM_UP
 from staves.training._reducer import WeightedReducer
@@ -50,6 +55,8 @@ class Stepper:
         self.timer, self.pacer, self.figures = timer, pacer, figures
         self.model: PreparedModel | None = None
         self.reducer: WeightedReducer | None = None
+        self.adaptation: Adaptation | None = None
+        self.norms: GradientNorms | None = None
         self.optimizers = 0
         self.void = False
         self.on_failed_update: Callable[[BaseException], None] = lambda error: None
@@ -61,6 +68,46 @@ class Stepper:
         self._local_weight = 0.0
         self._total_weight = 0.0
         self._weight_unit: float | None = None
+
+    def adapt(
+        self, adaptation: Adaptation | None, optimizers: list[Any], device: torch.device
+    ) -> None:
+        """Follow an adaptive batch; None: the batch is fixed, and no norms are taken."""
+        self.adaptation = adaptation
+        self.norms = None if adaptation is None else GradientNorms(optimizers, device)
+
+    def learn(self, ticket: Ticket, interrupted: Callable[[], bool]) -> None:
+        """The step of `ticket` is committed: count its progress, and take in an earlier one's
+        norms."""
+        if self.adaptation is not None and self.norms is not None:
+            self.adaptation.committed(ticket.cut.batch, self.norms.take(interrupted))
+
+    def distribute(
+        self, group: dist.ProcessGroup, device: torch.device, options: dict[str, Any]
+    ) -> None:
+        """Reduce the model's gradients over a generation's group from now on."""
+        if self.model is None:
+            return
+        trainable = [p for p in self.model.module.parameters() if p.requires_grad]
+        self.reducer = WeightedReducer(
+            *(group, self.timer, self.pacer, self.norms),
+            elements=sum(p.numel() for p in trainable),
+            device=device,
+        )
+        self.model.distribute(group, self.reducer, options)
+
+    def release(self) -> list[Any]:
+        """Let go of a generation's group; return what may still be stuck in it."""
+        left = [] if self.norms is None else self.norms.drop()
+        left += [self.model.release() if self.model is not None else None, self.reducer]
+        self.reducer = None
+        return left
+
+    @property
+    def waits(self) -> bool:
+        """Whether something of the step is under way between the ranks."""
+        norms, reducer = self.norms, self.reducer
+        return (norms is not None and norms.waits) or (reducer is not None and reducer.waits)
 
     @property
     def boundary(self) -> bool:
@@ -91,6 +138,9 @@ class Stepper:
             self._losses.clear()
             if self.reducer is not None:
                 self.reducer.weight = 1.0 if ticket.local_batch else 0.0
+            if self.norms is not None and self.model is not None:
+                module, steps = self.model.module, self.figures.steps
+                self.norms.begin(module, step=steps, micro_steps=ticket.micro_steps)
 
     def backward(self, loss: torch.Tensor, weight: float | None) -> None:
         """Run the backward pass of the batch under way (see `Run.backward`)."""
@@ -130,9 +180,20 @@ class Stepper:
             raise _no_backward()
         return self.boundary and not self.void
 
-    def may_schedule(self) -> bool:
-        """Whether the step under way is whole, or none is under way."""
-        return self._ticket is None or (self._ticket.last and not self.void)
+    def schedule_moves(self) -> int:
+        """How many reference batches the step under way completes; 1 where none is under way."""
+        if self._ticket is None:
+            return 1
+        if not self._ticket.last or self.void:
+            return 0
+        batch = self._ticket.cut.batch
+        return 1 if self.adaptation is None else self.adaptation.schedule_moves(batch)
+
+    def learning_rate_factor(self, optimizer: Optimizer) -> float:
+        """The factor on an optimizer's learning rates for the step under way."""
+        if self.adaptation is None or self._ticket is None:
+            return 1.0
+        return self.adaptation.learning_rate_factor(self._ticket.cut.batch, optimizer)
 
     def may_clear(self) -> bool:
         """Whether no gradients of the step under way would be lost, or it is whole."""
@@ -202,6 +263,9 @@ class Stepper:
             self.timer.backward()
             if self.reducer is not None:
                 self.reducer.begin()
+        if self.norms is not None:
+            own = ticket.samples if weight is None else weight * (ticket.samples > 0)
+            self.norms.group(own, self._unit(ticket, weight))
         if weight == 0 and ticket.last and self.model is not None:
             weighted = self._no_loss(self.model)
         if ticket.last or (ticket.samples > 0 and weight != 0):  # else it is wanted nowhere
@@ -216,6 +280,17 @@ class Stepper:
             self.pacer.begin(time.perf_counter())
         if self.reducer is None and weight is not None:
             self._rescale_gradients()
+        if self.norms is not None and self.model is not None:
+            self.norms.reduce(
+                self.model.module,
+                batch=ticket.cut.batch,
+                weight=ticket.cut.batch if weight is None else self._total_weight,
+                group=None if self.reducer is None else self.reducer.group,
+            )
+
+    def _unit(self, ticket: Ticket, weight: float | None) -> float:
+        """Return what the weight of a batch is divided by in its loss."""
+        return float(ticket.cut.batch if weight is None else self._weight_unit or 1.0)
 
     @staticmethod
     def _no_loss(model: PreparedModel) -> torch.Tensor:
