@@ -46,10 +46,12 @@ def test_averages_and_errors_are_those_of_weighted_samples(
     drawn: list[tuple[float, float, int]],
 ) -> None:
     running = RunningNoiseScale()
-    weights = np.zeros(0)
+    weights, seen = np.zeros(0), 0.0
     for square, noise, batch in drawn:
         running.add(NoiseScale(square, noise), batch=batch, reference=16)
-        weights = np.append(weights * max(0.9, 0.99 ** (batch / 16)), 1.0)
+        seen += batch / 16
+        theta = (1 - 1 / max(20, seen / 2)) ** (batch / 16)
+        weights = np.append(weights * max(0.9, theta), 1.0)
     g, s = np.array([d[0] for d in drawn]), np.array([d[1] for d in drawn])
     mean_g, mean_s = np.average(g, weights=weights), np.average(s, weights=weights)
     assert running.gradient_square == pytest.approx(mean_g, abs=1e-12)

@@ -8,8 +8,10 @@ from typing import Any
 
 from staves.convergence.noise_scale import NoiseScale
 
-DECAY = 0.99
-"""What a step of the reference batch leaves of the weight of those before."""
+SHARE = 0.5
+"""Of all samples so far, how many the averages remember."""
+SHORTEST, LONGEST = 20.0, 1000.0
+"""The least and the most that they remember, in reference batches."""
 FEWEST_STEPS = 5.0
 """Steps in the average (effectively) below which nothing is known of its error."""
 GROWTH = 8.0
@@ -24,9 +26,11 @@ class RunningNoiseScale:
     """Exponential averages of |G|^2 and of tr(Sigma), each by itself, and of how they vary.
 
     A step weighs 1 when it comes, and what it weighs falls by theta with every later one, theta =
-    DECAY^(B / reference): the memory is counted in samples, not in steps. The averages are divided
-    by the sum of weights, which is the bias correction of Adam (Kingma and Ba, 2015, section 3).
-    Their ratio is consistent where the average of one step's ratios is not.
+    (1 - 1 / m)^(B / reference): the memory m is counted in reference batches, not in steps. It is
+    half of those seen so far (polynomial-decay averaging: Shamir and Zhang, ICML 2013), since the
+    noise scale changes fast at first and slowly later. The averages are divided by the sum of
+    weights, which is the bias correction of Adam (Kingma and Ba, 2015, section 3). Their ratio is
+    consistent where the average of one step's ratios is not.
 
     The interval is Fieller's ("Some Problems in Interval Estimation", 1954) for a ratio of means:
     all phi whose tr(Sigma) - phi |G|^2 differs from 0 by no more than its error. That error comes
@@ -35,6 +39,7 @@ class RunningNoiseScale:
     |G|^2 does not differ from 0 the interval has no upper end.
     """
 
+    seen: float = 0.0
     weight: float = 0.0
     weight_square: float = 0.0
     gradient_square: float = 0.0
@@ -45,7 +50,9 @@ class RunningNoiseScale:
 
     def add(self, step: NoiseScale, *, batch: float, reference: float) -> None:
         """Take in one step's estimate, of a batch of `batch` samples."""
-        decay = max(_MOST_FORGOTTEN, DECAY ** (batch / reference))
+        self.seen += batch / reference
+        memory = min(max(SHORTEST, SHARE * self.seen), LONGEST)
+        decay = max(_MOST_FORGOTTEN, (1 - 1 / memory) ** (batch / reference))
         self.weight = decay * self.weight + 1
         self.weight_square = decay**2 * self.weight_square + 1
         square, noise = step.gradient_square - self.gradient_square, step.noise - self.noise

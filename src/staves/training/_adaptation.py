@@ -36,6 +36,11 @@ class Adaptation:
         self.running = RunningNoiseScale()
         self.progress = 0.0
         """Steps of the reference batch that committed steps are worth."""
+        self.factor = 1.0
+        """On the learning rates, in the last update."""
+        self.target: float | None = None
+        """The progress at which training ends; None: it ends by passes over the data."""
+        self._left_out = 0.0
         self._preconditioned = False
         self._largest = self.batch
         self._usable = 0.0
@@ -65,7 +70,26 @@ class Adaptation:
         name = self._rule
         if name == "auto":
             name = "square-root" if adam_like(optimizer) else "adascale"
-        return RULES[name](self.gain(batch), max(1.0, batch / self.reference))
+        self.factor = RULES[name](self.gain(batch), max(1.0, batch / self.reference))
+        return self.factor
+
+    @property
+    def complete(self) -> bool:
+        """Whether progress has reached the target: a pass over the data may be cut then."""
+        if self.target is None:
+            return False
+        return self.progress + self._left_out >= self.target * (1 - 1e-12)
+
+    def samples_left(self, samples: int) -> float:
+        """Return how many samples the target is away, each worth what the `samples` so far were."""
+        if self.target is None or not self.progress > 0:
+            return math.inf
+        left = max(0.0, self.target - self._left_out - self.progress)
+        return left * samples / self.progress
+
+    def leave_out(self, steps: float) -> None:
+        """The script wants that many reference steps of a pass no more: they count as made."""
+        self._left_out += steps
 
     def schedule_moves(self, batch: int) -> int:
         """Return how many reference batches are completed by the step under way."""
@@ -88,6 +112,7 @@ class Adaptation:
         return {
             "batch": self.batch,
             "progress": self.progress,
+            "left_out": self._left_out,
             "largest": self._largest,
             "preconditioned": self._preconditioned,
             "running": self.running.to_document(),
@@ -97,7 +122,8 @@ class Adaptation:
         """Take over what `to_document` wrote; the batch as far as this script allows it."""
         batch = max(self.reference, document["batch"])
         self.batch = self._pinned or min(batch, self._most or batch)
-        self.progress, self._largest = document["progress"], document["largest"]
+        self.progress, self._left_out = document["progress"], document["left_out"]
+        self._largest = document["largest"]
         self._preconditioned = document["preconditioned"]
         self.running = RunningNoiseScale.from_document(document["running"])
         self._usable = self.running.usable(self._largest)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
@@ -9,6 +10,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from staves.training._adaptation import Adaptation
+from staves.training._board import Board
+from staves.training._history import History, Row, Setting
 from staves.training._pacing import Pacer
 from staves.training._planner import Plan
 from staves.training._timing import StepRecord
@@ -21,6 +25,7 @@ _OF_THE_JOB = (
     "first_epoch_loss",
     "even_seconds",
     "even_devices",
+    "even_batch",
     "metrics",
     "pauses",
     "generations",
@@ -31,7 +36,10 @@ KEPT = 20_000
 
 
 class Figures:
-    """Figures of one rank, and what it knows of the whole job."""
+    """Figures of one rank, and what it knows of the whole job.
+
+    `board` is where rank 0 writes them as well.
+    """
 
     def __init__(self, pacer: Pacer | None) -> None:
         self.steps = 0
@@ -42,14 +50,20 @@ class Figures:
         self.first_epoch_loss: float | None = None
         self.even_seconds: float | None = None
         self.even_devices: list[str] = []
+        self.even_batch: int | None = None  # None: before the batch could change
         self.metrics: dict[str, float] = {}
         self.pauses: list[float] = []
         self.generations = 0
+        self.adaptation: Adaptation | None = None
+        self.history = History()
+        self.board: Board | None = None
+        self._setting: Setting | None = None
         self._pacer = pacer
         self._step_seconds: deque[float] = deque(maxlen=KEPT)
         self._step_seconds_before: list[float] = []
         self._plan: int | None = None
         self._stage = ""
+        self._batch = 0
         self._devices: list[str] = []
         self._pauses_before = 0
         self._loss: torch.Tensor | None = None
@@ -59,9 +73,15 @@ class Figures:
         """These devices train from here on: no step time of others is told as theirs."""
         self.close_plan()
         self._devices, self._plan, self._stage = list(devices), None, ""
+        self._setting = None
         if self.even_devices != self._devices:
             self.even_seconds = None
         self._pauses_before = len(self.pauses)
+
+    @property
+    def devices(self) -> list[str]:
+        """The names of the devices in use, by rank."""
+        return self._devices
 
     @property
     def pause_seconds(self) -> float | None:
@@ -73,17 +93,39 @@ class Figures:
         if plan.number != self._plan:
             self.close_plan()
             self._plan = plan.number
-            self._stage = plan.stage
+            self._stage, self._batch = plan.stage, plan.batch
             if self._step_seconds:
                 self._step_seconds_before = list(self._step_seconds)
             self._step_seconds.clear()
+            self._setting = None
         if settled:
             self._step_seconds.append(record.step_seconds)
+        if self._setting is None:
+            self._setting = Setting(
+                tuple(self._devices),
+                plan.local_batches,
+                plan.stage,
+                plan.predicted_seconds,
+                plan.even_seconds,
+                plan.idle_share,
+            )
+        self.history.add(
+            Row(
+                record.step,
+                1,
+                self._setting,
+                measured=int(settled),
+                step_seconds=record.step_seconds if settled else None,
+                noise_scale=self.adaptation.noise_scale if self.adaptation else None,
+                goodput=plan.goodput,
+            )
+        )
 
     def close_plan(self) -> None:
         """The plan in use ends here: what the even split cost is kept for the comparison."""
         if self._stage == "even" and self._step_seconds:
             self.even_seconds = float(np.median(self._step_seconds))
+            self.even_batch = self._batch
             self.even_devices = self._devices
 
     def add_loss(self, loss: torch.Tensor, samples: int) -> None:
@@ -128,20 +170,24 @@ class Figures:
 
     def even(self, plan: Plan | None) -> tuple[float | None, str]:
         """Return the step time of an even split over the devices in use, and where it is from."""
-        if self.even_seconds is not None:
+        alike = plan is None or self.even_batch in (None, plan.batch)
+        if self.even_seconds is not None and alike:
             return self.even_seconds, "measured"
         return None if plan is None else plan.even_seconds, "predicted"
 
     def to_document(self) -> dict[str, Any]:
         """Return what belongs to the job and not to this rank, as plain values."""
-        return {name: getattr(self, name) for name in _OF_THE_JOB}
+        own = {name: getattr(self, name) for name in _OF_THE_JOB}
+        return own | {"history": self.history.to_document()}
 
     def load_document(self, document: dict[str, Any]) -> None:
         """Take over what `to_document` wrote; this rank's own part of an epoch's loss stays."""
         if document["epochs"] != self.epochs:
             self.clear_loss()
         for name in _OF_THE_JOB:
-            setattr(self, name, document[name])
+            setattr(self, name, document.get(name, getattr(self, name)))
+        if "history" in document:  # checkpoints of earlier versions have none
+            self.history = History.from_document(document["history"])
 
     def deadlines(self) -> dict[str, Any] | None:
         """Return the emulated device's steps and how many missed a deadline; None for a real
@@ -151,7 +197,7 @@ class Figures:
         return {"steps": self._pacer.steps, "missed": self._pacer.missed}
 
     def report(self, plan: Plan | None, *, emulated: bool) -> dict[str, Any]:
-        """Return the figures as `staves run --json` prints them."""
+        """Return the figures as `staves run --json` prints them, and the history."""
         deadlines = self.deadlines()
         even, source = self.even(plan)
         return {
@@ -169,4 +215,28 @@ class Figures:
             "metrics": self.metrics,
             "loss": {"first": self.first_epoch_loss, "last": self.epoch_loss},
             "deadlines": deadlines,
+            "history": self.history.to_document(),
+            "batch": None if plan is None else plan.batch,
+            "goodput": None if plan is None else plan.goodput,
+            **self.adaptive(),
+        }
+
+    def adaptive(self) -> dict[str, Any]:
+        """Return how an adaptive batch stands; None for all of it where the batch is fixed.
+
+        The noise scale that is acted on and the 95 % interval of its estimate (its upper end None:
+        there is none), in samples; the factor on the learning rates in the last update; progress in
+        steps of the reference batch.
+        """
+        adaptation = self.adaptation
+        if adaptation is None:
+            return dict.fromkeys(
+                ("noise_scale", "noise_scale_interval", "learning_rate_factor", "reference_steps")
+            )
+        low, high = adaptation.running.interval()
+        return {
+            "noise_scale": adaptation.noise_scale,
+            "noise_scale_interval": [low, high if math.isfinite(high) else None],
+            "learning_rate_factor": adaptation.factor,
+            "reference_steps": adaptation.progress,
         }

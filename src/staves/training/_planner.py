@@ -68,9 +68,10 @@ class Plan:
     """How the batch is split from some step on.
 
     `predicted_seconds` and `even_seconds` are the model's step times of this split and of the even
-    one, known once there is a model; the first lies in `interval` with 95 % confidence. Where the
-    total batch adapts, `noise_scale` is the one it was chosen by, in samples, and `goodput` what is
-    predicted, in reference samples a second.
+    one, and `idle_share` how much of the step each device waits, known once there is a model; the
+    first lies in `interval` with 95 % confidence. Where the total batch adapts, `noise_scale` is
+    the one it was chosen by, in samples, and `goodput` what is predicted, in reference samples a
+    second.
     """
 
     number: int
@@ -81,6 +82,7 @@ class Plan:
     even_seconds: float | None = None
     noise_scale: float | None = None
     goodput: float | None = None
+    idle_share: tuple[float, ...] | None = None
     interval: tuple[float, float] | None = None
 
     @property
@@ -299,6 +301,7 @@ class Planner:
             jitter * even_split(whole, self.batch).step_seconds,
             noise_scale,
             worth,
+            tuple(whole.idle_share(split.local_batches).tolist()),
         )
 
     def fit(self) -> FittedModel:

@@ -43,6 +43,8 @@ class Preconditioner:
             for group in optimizer.param_groups:
                 for parameter in group["params"]:
                     state = optimizer.state.get(parameter, {})
+                    if not state.get("step", 1):  # Adagrad has zeros before its first update
+                        continue
                     for name in _SECOND_MOMENTS:
                         if name in state:
                             correction = _correction(name, group, state.get("step"))

@@ -25,12 +25,14 @@ class Progress:
         self.knowledge = Knowledge()
         self.next_plan = 0
         self.adaptation: Adaptation | None = None
+        self._epochs: int | None = None
         self._loaded: dict[str, Any] | None = None
 
     def take_loader(self, loader: Loader) -> None:
         """Train on this loader; one made inside `run.epochs` starts where the state is."""
         self._set_cursor(loader)
         self.loader = loader
+        self._set_target()
         loader.reissue()
 
     def capture(self) -> dict[str, Any]:
@@ -83,6 +85,28 @@ class Progress:
             return None
         return self.adaptation.allowed(None if self.loader is None else self.loader.cursor.length)
 
+    def aim(self, epochs: int | None) -> None:
+        """Train for that many passes more, counted at the reference batch; None: as data goes."""
+        self._epochs = None if epochs is None else (self._epochs or 0) + epochs
+        self._set_target()
+
+    def reached(self, epochs: int, epoch: int) -> bool:
+        """Whether training has come to its end: that many passes, or as much progress."""
+        adaptation = self.adaptation
+        if adaptation is None or adaptation.target is None:
+            return epoch >= epochs
+        return adaptation.complete
+
+    def break_off(self) -> None:
+        """Leave out the rest of the pass over the data under way."""
+        if self.loader is None:
+            return
+        if self.adaptation is not None and not self.adaptation.complete:
+            left = 1 - self.loader.cursor.position / self.loader.cursor.length
+            self.adaptation.leave_out(left * len(self.loader))
+        self.loader.cursor.next_epoch()
+        self.loader.reissue()
+
     def decided(self, planner: Planner) -> None:
         """Keep what a decision has brought: for joiners, checkpoints and later generations."""
         self.knowledge = planner.knowledge
@@ -94,6 +118,11 @@ class Progress:
         """Take the source's noise scale: ranks that went on may differ by a step's measurement."""
         if self.adaptation is not None and exchange is not None:
             self.adaptation.load_document(exchange.broadcast(self.adaptation.to_document(), source))
+
+    def _set_target(self) -> None:
+        if self.adaptation is not None and self.loader is not None:
+            epochs = self._epochs
+            self.adaptation.target = None if epochs is None else float(epochs * len(self.loader))
 
     def _set_cursor(self, loader: Loader) -> None:
         """Put the cursor where the loaded state has it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import torch
 from torch import nn
@@ -66,8 +66,13 @@ class Run:
 
     @property
     def batch_size(self) -> int:
-        """The total batch, in samples."""
+        """The total batch, in samples; it may change at step boundaries where it adapts."""
         return self._session.batch
+
+    @property
+    def noise_scale(self) -> float | None:
+        """The gradient noise scale in samples, where the batch adapts and it is known."""
+        return self._session.progress.noise_scale
 
     @property
     def plan(self) -> Plan:
@@ -164,21 +169,28 @@ class Run:
         """Let one process of this machine do `work` (a download) while the others wait for it."""
         once(work)
 
-    def epochs(self, count: int) -> Iterator[int]:
+    def epochs(self, count: int, *, of: Literal["progress", "data"] = "progress") -> Iterator[int]:
         """Iterate over the passes over the data up to `count`, and finish the run after the last.
+
+        With `staves.Adaptive` a sample in a larger batch is worth less, so there may be more passes
+        than `count`: until progress is that of `count` passes at the reference batch. The last one
+        may be cut short. `of="data"` makes it `count` passes in any case.
 
         A rank that joins or resumes starts at the epoch under way. A second loop goes on behind the
         first; ranks come and go in the first one only.
         """
         positive_integer("run.epochs", count, hint="count passes over the data")
+        if of not in ("progress", "data"):
+            raise InputError(f"run.epochs(of): {of!r}", hint='"progress" or "data"')
         session, start = self._session, self._passes
+        session.progress.aim(count if of == "progress" else None)
         session.in_epoch = True
         session.figures.epochs_wanted = start + count
         completed = False
         try:
             if session.planner is None:
                 self._join()
-            while session.epoch < start + count:
+            while not session.progress.reached(start + count, session.epoch):
                 yield session.epoch - start
                 session.leave_epoch()
             completed = True
@@ -243,6 +255,10 @@ class Run:
         if not self.is_main:
             return
         epoch, loss = session.figures.epochs, session.figures.epoch_loss
+        if session.figures.board is not None:
+            named = {f"metrics/{name}": value for name, value in values.items()}
+            whole = {"training/epoch_loss": loss} | named
+            session.figures.board.write(whole, step=session.figures.steps)
         if session.channel.connected:
             session.channel.send("log", epoch=epoch, metrics=values)
             return
@@ -256,7 +272,12 @@ class Run:
         return model.module if isinstance(model, PreparedModel) else model
 
     def report(self) -> dict[str, Any]:
-        """Return the figures so far (those of `staves run --json`, as this rank knows them)."""
+        """Return the figures so far (those of `staves run --json`, as this rank knows them).
+
+        `history` holds more: `settings` (devices, local batches, predicted and even step, idle
+        share) and `rows` over the steps, each with the place of its setting, its mean step time,
+        noise scale and goodput. Long runs have rows of several steps.
+        """
         session = self._session
         session.settle()
         session.learn_losses()

@@ -70,7 +70,7 @@ class Session:
         self.stepper = Stepper(self.timer, self.pacer, self.figures, self._total, self._lost)
         self.stepper.on_failed_update = self._update_failed
         self.progress = Progress(self.figures, seed=seed)
-        self.progress.adaptation = adaptation
+        self.progress.adaptation = self.figures.adaptation = adaptation
         self.stepper.adapt(adaptation, self.progress.state.optimizers, device)
         self.teller = Teller(channel)
         self.ddp_options: dict[str, Any] = {}
@@ -139,6 +139,12 @@ class Session:
             return plan
         assert self.planner is not None
         return self.planner.wanted(self.split(step), step)
+
+    @property
+    def complete(self) -> bool:
+        """Whether progress is all that the script asks for, in the middle of a pass perhaps."""
+        adaptation = self.progress.adaptation
+        return adaptation is not None and adaptation.complete
 
     def before_batch(self) -> None:
         """Commit the step that is done; change, decide and save what is due; start the clock."""
@@ -254,9 +260,7 @@ class Session:
         self.settle()
         self.figures.clear_loss()
         self.timer.pause()
-        if self.loader is not None:
-            self.loader.cursor.next_epoch()
-            self.loader.reissue()
+        self.progress.break_off()
 
     # -- membership
 
