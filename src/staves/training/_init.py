@@ -91,7 +91,7 @@ def init(
     folder = environment.checkpoint or checkpoint
     if folder is not None:
         every = environment.checkpoint_every or checkpoint_every
-        session.checkpoints = Checkpoints(
+        session.saving.checkpoints = Checkpoints(
             Path(folder),
             every=float(every) if isinstance(every, (int, float)) else duration(every),
             keep=checkpoint_keep,

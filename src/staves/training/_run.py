@@ -15,6 +15,7 @@ from staves.errors import InputError
 from staves.training._batch import positive_integer
 from staves.training._fingerprint import fingerprint
 from staves.training._loader import Loader, place_on
+from staves.training._losses import learn_losses
 from staves.training._model import PreparedModel
 from staves.training._once import once
 from staves.training._optimizer import PreparedOptimizer, PreparedSchedule
@@ -259,7 +260,8 @@ class Run:
         """Return the figures so far (those of `staves run --json`, as this rank knows them)."""
         session = self._session
         session.settle()
-        session.learn_losses()
+        if session.channel.connected:
+            learn_losses(session.figures, session.crew)
         return session.figures.report(
             session.planner.plan if session.planner else None, emulated=session.pacer is not None
         )
@@ -291,7 +293,7 @@ class Run:
                     hint="put the models into one nn.Module and prepare that",
                 )
             state.model = each.to(self.device)
-            stepper.model = PreparedModel(state.model, stepper.may_clear, stepper.lose)
+            stepper.model = PreparedModel(state.model, stepper)
             return stepper.model
         if isinstance(each, Optimizer):
             stepper.optimizers += 1

@@ -10,8 +10,10 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from typing import Any, Protocol
 
 import torch
+import torch.distributed as dist
 
 from staves.errors import TrainingError
 from staves.training._figures import Figures
@@ -24,12 +26,20 @@ from staves.training._reducer import WeightedReducer
 from staves.training._timing import StepTimer
 
 
+class LossScale(Protocol):
+    """A prepared scaler of fp16 losses."""
+
+    def get_scale(self) -> float:
+        """Return the factor of the loss."""
+
+
 class Stepper:
     """The step under way (a `StepGate`).
 
-    A step is *void* when the generation broke before its gradients were reduced: the backward pass
-    does not raise, prepared optimizers and schedules do nothing, and the loader yields the same
-    samples again, split anew (rule 3).
+    A step is *void* when the generation broke before its gradients were reduced, when a rank ran
+    out of memory, or when its fp16 gradients are not finite: the backward pass does not raise,
+    prepared optimizers and schedules do nothing, and the loader yields the same samples again,
+    split anew (rule 3).
 
     Args:
         timer: of the steps.
@@ -37,6 +47,7 @@ class Stepper:
         figures: where losses are counted.
         total: sums a number over all ranks, for batches weighted otherwise than by samples.
         lost: whether a failure comes from a broken generation.
+        ran_out: this rank has run out of memory with that many samples at once.
     """
 
     def __init__(
@@ -46,16 +57,18 @@ class Stepper:
         figures: Figures,
         total: Callable[[float], float],
         lost: Callable[[Exception], bool],
+        ran_out: Callable[[int], None],
     ) -> None:
         self.timer, self.pacer, self.figures = timer, pacer, figures
         self.model: PreparedModel | None = None
         self.reducer: WeightedReducer | None = None
         self.optimizers = 0
-        self.void = False
+        self.scaler: LossScale | None = None
+        self.void = self.short_of_memory = self.repeats = False
         self.on_failed_update: Callable[[BaseException], None] = lambda error: None
-        self._total, self._lost = total, lost
+        self._total, self._lost, self._ran_out = total, lost, ran_out
         self._ticket: Ticket | None = None
-        self._backward_done = False
+        self._backward_done = self._gives_up = self._reducing = self._weight_told = False
         self._updates = 0
         self._losses: list[tuple[torch.Tensor, int]] = []
         self._local_weight = 0.0
@@ -72,6 +85,41 @@ class Stepper:
         """Whether the last backward pass made a step whole, so that its update counts."""
         return self.boundary and self._backward_done and not self.void
 
+    @property
+    def samples_at_once(self) -> int:
+        """Samples of the batch under way on this rank; a rank without any runs one."""
+        return 1 if self._ticket is None else max(1, self._ticket.samples)
+
+    @property
+    def loss_scale(self) -> float:
+        """What the gradients are multiplied by while they are reduced: a prepared scaler's."""
+        return 1.0 if self.scaler is None else self.scaler.get_scale()
+
+    def reduce_over(
+        self,
+        group: dist.ProcessGroup,
+        options: dict[str, Any],
+        device: torch.device,
+        accumulates: bool,
+    ) -> None:
+        """Reduce the model's gradients over `group` from here on; the options are those of DDP."""
+        if self.model is None:
+            return
+        self.model.release()
+        if accumulates and "static_graph" in options:
+            # Torch counts the accumulating passes among those of its static graph, and would
+            # reduce at the wrong one (2.13); what else the option allows is unused parameters.
+            options = {**options, "static_graph": False, "find_unused_parameters": True}
+        trainable = [p for p in self.model.module.parameters() if p.requires_grad]
+        self.reducer = WeightedReducer(
+            group,
+            self.timer,
+            self.pacer,
+            elements=sum(p.numel() for p in trainable),
+            device=device,
+        )
+        self.model.distribute(group, self.reducer, options)
+
     def start_clock(self) -> None:
         """Start timing here, unless the step before ended just now and its end is the start."""
         if not self.timer.started:
@@ -83,11 +131,12 @@ class Stepper:
         """The batch of `ticket` is about to be used."""
         if self._ticket is not None and not self._backward_done:
             raise _no_backward()
-        self._ticket, self._backward_done = ticket, False
+        self._ticket, self._backward_done, self.repeats = ticket, False, False
         if self.model is not None:
             self.model.synchronise(ticket.last)
         if ticket.micro == 0:
             self._local_weight = 0.0
+            self._gives_up = self._reducing = self._weight_told = False
             self._losses.clear()
             if self.reducer is not None:
                 self.reducer.weight = 1.0 if ticket.local_batch else 0.0
@@ -106,23 +155,62 @@ class Stepper:
                 hint="add the losses and call it once",
             )
         if ticket.samples > 0 and weight != 0:
-            self._losses.append((loss.detach(), ticket.samples))
+            own = loss.detach() if self.scaler is None else loss.detach() / self.loss_scale
+            self._losses.append((own, ticket.samples))
         if self.pacer is not None:
             self.pacer.forward(ticket.samples)
         try:
             if not self.void:
                 self._backward(ticket, loss, weight)
         except (RuntimeError, Interrupted) as error:
-            if not self._lost(error):
+            if not self.lose(error):
                 raise
-            self.void = True
+        if self._gives_up:  # not in the clause above: the error holds what the failed pass holds
+            self._give_up(ticket, weight)
         self._backward_done = True
 
     def lose(self, error: Exception) -> bool:
-        """The forward pass has failed: void the step if a broken generation is the reason."""
-        if self._lost(error):
+        """A pass has failed: void the step if memory or a broken generation is the reason.
+
+        Raises:
+            TrainingError: a single sample at once was too many.
+        """
+        if isinstance(error, torch.OutOfMemoryError) and self._can_give_up():
+            self._ran_out(self.samples_at_once)
+            self.void = self.short_of_memory = self._gives_up = True
+        elif self._lost(error):
             self.void = True
         return self.void
+
+    def _can_give_up(self) -> bool:
+        """Whether this rank can still take part in all that the others do in this step."""
+        if self._ticket is None or self._backward_done or self.model is None:
+            return False
+        if self.reducer is None:
+            return True
+        return not (self.model.meets_in_forward or (self._reducing and self.reducer.voted))
+
+    def _give_up(self, ticket: Ticket, weight: float | None) -> None:
+        """Take part in the step, so that nobody waits for this rank, with zeros and a veto."""
+        if weight is not None and not self._weight_told:
+            self._local_weight += float(weight) if ticket.samples > 0 else 0.0
+        if not ticket.last:
+            return
+        try:
+            if weight is not None and not self._weight_told:
+                self._total(self._local_weight)
+            if self.reducer is not None and self.model is not None:
+                if not self._reducing:
+                    self.reducer.begin()
+                self.reducer.veto = True
+                self.model.take_part(self.reducer, midway=self._reducing)
+        except (RuntimeError, Interrupted) as error:
+            if not self._lost(error):
+                raise
+
+    def not_finite(self) -> None:
+        """The reduced gradients are not finite, on all ranks alike: the step is void."""
+        self.void = True
 
     def may_step(self) -> bool:
         """Whether the step under way is whole."""
@@ -191,6 +279,7 @@ class Stepper:
         """Forget a step that was begun and will not be finished, and its gradients."""
         if self.model is not None and self._ticket is not None:
             self.model.module.zero_grad(set_to_none=True)
+        self.repeats = self.void
         self._ticket, self._updates, self.void = None, 0, False
         self._losses.clear()
         self.timer.pause()
@@ -202,6 +291,7 @@ class Stepper:
             self.timer.backward()
             if self.reducer is not None:
                 self.reducer.begin()
+                self._reducing = True
         if weight == 0 and ticket.last and self.model is not None:
             weighted = self._no_loss(self.model)
         if ticket.last or (ticket.samples > 0 and weight != 0):  # else it is wanted nowhere
@@ -210,6 +300,8 @@ class Stepper:
             self.pacer.backward()
         if not ticket.last:
             return
+        if self.reducer is not None and self.reducer.vetoed():
+            self.void = self.short_of_memory = True
         self.timer.end()
         if self.pacer is not None:
             self.pacer.end(counted=self.figures.steps >= WARM_UP)
@@ -249,6 +341,7 @@ class Stepper:
         weight = float(weight) if ticket.samples > 0 else 0.0
         self._local_weight += weight
         if ticket.last:
+            self._weight_told = True
             self._total_weight = self._total(self._local_weight)
             if not self._total_weight > 0:
                 raise TrainingError("run.backward: the weights of the whole batch sum to 0")
