@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -20,17 +20,12 @@ from staves.training._figures import Figures
 from staves.training._interrupt import Interrupted
 from staves.training._loader import Ticket
 from staves.training._model import PreparedModel
+from staves.training._optimizer import PreparedOptimizer
 from staves.training._pacing import Pacer
 from staves.training._planner import WARM_UP
 from staves.training._reducer import WeightedReducer
+from staves.training._scaler import PreparedScaler
 from staves.training._timing import StepTimer
-
-
-class LossScale(Protocol):
-    """A prepared scaler of fp16 losses."""
-
-    def get_scale(self) -> float:
-        """Return the factor of the loss."""
 
 
 class Stepper:
@@ -62,8 +57,8 @@ class Stepper:
         self.timer, self.pacer, self.figures = timer, pacer, figures
         self.model: PreparedModel | None = None
         self.reducer: WeightedReducer | None = None
-        self.optimizers = 0
-        self.scaler: LossScale | None = None
+        self.prepared: list[PreparedOptimizer] = []
+        self.scaler: PreparedScaler | None = None
         self.void = self.short_of_memory = self.repeats = False
         self.on_failed_update: Callable[[BaseException], None] = lambda error: None
         self._total, self._lost, self._ran_out = total, lost, ran_out
@@ -155,7 +150,9 @@ class Stepper:
                 hint="add the losses and call it once",
             )
         if ticket.samples > 0 and weight != 0:
-            own = loss.detach() if self.scaler is None else loss.detach() / self.loss_scale
+            own = loss.detach()
+            if self.scaler is not None:
+                own = self.scaler.unscaled(own)
             self._losses.append((own, ticket.samples))
         if self.pacer is not None:
             self.pacer.forward(ticket.samples)
@@ -208,6 +205,11 @@ class Stepper:
             if not self._lost(error):
                 raise
 
+    @property
+    def scaled(self) -> bool:
+        """Whether a scaler was prepared."""
+        return self.scaler is not None
+
     def not_finite(self) -> None:
         """The reduced gradients are not finite, on all ranks alike: the step is void."""
         self.void = True
@@ -247,7 +249,7 @@ class Stepper:
         if ticket is None:
             return True
         whole = ticket.last and self._backward_done
-        return whole and (self.void or not self.optimizers or self._updates > 0)
+        return whole and (self.void or not self.prepared or self._updates > 0)
 
     def take(self) -> Ticket | None:
         """Return the ticket of a step that is over, to be committed now; None while none is.
@@ -265,10 +267,11 @@ class Stepper:
         if self.void:
             self.drop()
             return None
-        if self.optimizers and self._updates == 0:
+        if self.prepared and self._updates == 0:
             raise TrainingError(
                 "optimizer.step() was not called after run.backward(loss)",
-                hint="step the optimizer that run.prepare returned, once for every batch",
+                hint="step the optimizer that run.prepare returned, once for every batch; a"
+                " GradScaler is prepared, too",
             )
         for loss, samples in self._losses:
             self.figures.add_loss(loss, samples)
