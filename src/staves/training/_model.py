@@ -11,6 +11,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+from staves.errors import InputError
 from staves.training._memory import first_samples, repeated, too_large
 from staves.training._reducer import WeightedReducer
 
@@ -22,6 +23,30 @@ _NO_BUFFERS: dict[str, Any] = {
 }
 if len(_NO_BUFFERS) > 1:
     del _NO_BUFFERS["broadcast_buffers"]
+
+
+_WRAPPERS = {
+    "FSDPModule": "shards its parameters (fully_shard)",
+    "FullyShardedDataParallel": "shards its parameters (FSDP)",
+    "DistributedDataParallel": "is a DistributedDataParallel",
+    "DataParallel": "is a DataParallel",
+}
+
+
+def check_bare(module: nn.Module) -> None:
+    """Refuse a model that something else distributes already.
+
+    Raises:
+        InputError: it, or a part of it, is wrapped or sharded.
+    """
+    for part in module.modules():
+        for base in type(part).__mro__:  # by name: FSDP's modules are not loaded for this
+            if base.__name__ in _WRAPPERS:
+                raise InputError(
+                    f"run.prepare: the model {_WRAPPERS[base.__name__]}",
+                    hint="give the bare model: Staves reduces its gradients itself, and every rank"
+                    " holds it whole",
+                )
 
 
 class StepInside(Protocol):
@@ -154,6 +179,11 @@ class PreparedModel(nn.Module):
     def meets_in_forward(self) -> bool:
         """Whether the forward pass itself waits for other ranks."""
         return any(isinstance(module, nn.SyncBatchNorm) for module in self.module.modules())
+
+    def splits_batch_norm(self) -> bool:
+        """Whether a layer normalises each rank's samples by themselves."""
+        kinds = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
+        return any(isinstance(module, kinds) for module in self.module.modules())
 
     def has_batch_norm(self) -> bool:
         """Whether a layer's output depends on the other samples of its local batch."""

@@ -16,7 +16,7 @@ from staves.training._batch import positive_integer
 from staves.training._fingerprint import fingerprint
 from staves.training._loader import Loader, place_on
 from staves.training._losses import learn_losses
-from staves.training._model import PreparedModel
+from staves.training._model import PreparedModel, check_bare
 from staves.training._once import once
 from staves.training._optimizer import PreparedOptimizer, PreparedSchedule
 from staves.training._planner import Plan
@@ -281,6 +281,11 @@ class Run:
         model = session.stepper.model
         if session.loader is not None and model is not None and model.has_batch_norm():
             session.loader.stand_in_samples(2)
+        if model is not None and self.is_main and self.world_size > 1 and model.splits_batch_norm():
+            session.channel.say(
+                "warning: BatchNorm normalises each rank's samples by themselves: training depends"
+                " on the split; GroupNorm or LayerNorm do not"
+            )
         session.join(
             fingerprint(
                 None if model is None else model.module,
@@ -301,6 +306,7 @@ class Run:
                     "run.prepare: a second model",
                     hint="put the models into one nn.Module and prepare that",
                 )
+            check_bare(each)
             state.model = each.to(self.device)
             stepper.model = PreparedModel(state.model, stepper)
             return stepper.model
