@@ -18,7 +18,7 @@ CASES = [
     ((120,) * 4 + (60,) * 4 + (20,) * 8, 5000.0),
     ((90, 10), 1000.0),
 ]
-DIMENSIONS, DRAWS = 40, 4000
+DIMENSIONS, DRAWS, AT_ONCE = 1000, 1500, 50
 
 
 @pytest.mark.parametrize(("split", "trace"), CASES)
@@ -30,10 +30,12 @@ def test_unbiased_and_of_least_variance(split: tuple[int, ...], trace: float) ->
     mean[0] = 1.0
     variance = trace / DIMENSIONS  # of each coordinate of one sample's gradient
     deviations = np.sqrt(variance / b)[None, :, None]
-    g = mean + deviations * rng.standard_normal((DRAWS, groups, DIMENSIONS))
-    local = (g**2).sum(axis=2)
-    whole = ((g * (b / total)[None, :, None]).sum(axis=1) ** 2).sum(axis=1)
-    drawn = [noise_scale.estimate(b, row, float(w)) for row, w in zip(local, whole, strict=True)]
+    drawn = []
+    for _ in range(DRAWS // AT_ONCE):
+        g = mean + deviations * rng.standard_normal((AT_ONCE, groups, DIMENSIONS))
+        local = (g**2).sum(axis=2)
+        whole = ((g * (b / total)[None, :, None]).sum(axis=1) ** 2).sum(axis=1)
+        drawn += [noise_scale.estimate(b, x, float(w)) for x, w in zip(local, whole, strict=True)]
     squares = np.array([d.gradient_square for d in drawn])
     noises = np.array([d.noise for d in drawn])
     for values, expected in ((squares, 1.0), (noises, trace)):
@@ -162,3 +164,25 @@ def test_takes_any_real_numbers() -> None:
         local = np.array([1.5, 1.25], dtype=kind)
         assert noise_scale.estimate(np.array([16, 16]), local, local[1] * 0 + 1) == expected
     assert noise_scale.estimate([16.0, 16.0], (1.5, 1.25), 1) == expected
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 500), st.floats(0.1, 10)), min_size=2, max_size=8),
+    st.floats(0.01, 10),
+)
+def test_sums_are_all_it_needs(groups: list[tuple[int, float]], whole: float) -> None:
+    batches, norms = [b for b, _ in groups], [n for _, n in groups]
+    weighted = sum(b * n for b, n in groups)
+    result = noise_scale.from_sums(weighted, len(groups), sum(batches), whole)
+    expected = noise_scale.estimate(batches, norms, whole)
+    assert result.noise == pytest.approx(expected.noise, abs=1e-9)
+    assert result.gradient_square == pytest.approx(expected.gradient_square, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    "sums", [(1.0, 1, 8.0, 1.0), (1.0, 2, 0.0, 1.0), (-1.0, 2, 8.0, 1.0), (1.0, 2, 8.0, -1.0),
+             (math.nan, 2, 8.0, 1.0), (1.0, 2, 8.0, math.inf), (1e308, 2, 1e308, 1e308)]
+)  # fmt: skip
+def test_refuses_sums_that_give_no_estimate(sums: tuple[float, int, float, float]) -> None:
+    with pytest.raises(ValueError):
+        noise_scale.from_sums(*sums)

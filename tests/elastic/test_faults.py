@@ -55,6 +55,24 @@ def test_rule_7_inside_the_update(tmp_path: Path, undisturbed: dict[str, Any]) -
     assert "the rendezvous store was lost" in figures["stderr"]
 
 
+def test_a_rank_that_dies_where_the_noise_scale_is_added_up(
+    tmp_path: Path, undisturbed: dict[str, Any]
+) -> None:
+    """Its step is whole, and counts; nobody waits for its norms."""
+    (tmp_path / "adaptive").touch()
+    kind = "before the norms are added up"
+    with job(tmp_path, 3, faults=[fault(1, kind, 15), fault(0, kind, 40)]) as running:
+        running.until_step(45)
+        figures = running.finish()
+        running.prove()
+    error = largest_error(result(tmp_path), undisturbed)
+    assert error <= LIMIT
+    assert figures["stderr"].count("was lost (signal 9)") == 2
+    assert figures["noise_scale"] > 0
+    low, high = figures["noise_scale_interval"]
+    assert low <= figures["noise_scale"] <= (high or float("inf"))
+
+
 @pytest.mark.parametrize("failing", [0, 2])
 def test_rule_7_an_error_in_the_update_that_the_script_catches(
     failing: int, tmp_path: Path, undisturbed: dict[str, Any]

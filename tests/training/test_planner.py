@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from staves.convergence import best_batch, goodput
 from staves.errors import InputError
 from staves.hardware import DeviceProfile, Pace
 from staves.steptime import (
@@ -19,10 +21,13 @@ from staves.steptime import (
     even_split,
     integer_split,
 )
+from staves.training._accumulation import accumulated
+from staves.training._batch_choice import BatchRange
 from staves.training._environment import WorkerDevice
 from staves.training._planner import (
     COMPARE,
     PROBE,
+    RAMP,
     SETTLE,
     WARM_UP,
     Plan,
@@ -58,11 +63,15 @@ class Job:
         caps: Sequence[int | None] | None = None,
         minimums: Sequence[int] | None = None,
         jitter: float = 1.0,
+        allowed: BatchRange | None = None,
+        noise_scale: float | None = None,
     ) -> None:
         self.model, self.noise, self.jitter = model, noise, jitter
+        self.noise_scale = noise_scale
         ranks = range(len(model.devices))
         devices = [_worker(i, 0 if minimums is None else minimums[i]) for i in ranks]
-        self.planners = [Planner(batch, devices, caps or [None] * len(devices)) for _ in ranks]
+        caps = caps or [None] * len(devices)
+        self.planners = [Planner(batch, devices, caps, allowed=allowed) for _ in ranks]
         self.records: list[list[StepRecord]] = [[] for _ in ranks]
         self.random = np.random.default_rng(3)
         self.step = 0
@@ -81,7 +90,7 @@ class Job:
             assert len(due) == 1, "ranks must agree"
             if due.pop():
                 self.decisions.append(self.step)
-                plan, model = self.planners[0].decide(self.records)
+                plan, model = self.planners[0].decide(self.records, self.noise_scale)
                 changed = {p.adopt(plan, self.step, model) for p in self.planners}
                 assert len(changed) == 1
                 if changed.pop():
@@ -99,8 +108,10 @@ class Job:
     def _measure(self) -> None:
         settled = self.step >= (WARM_UP if self.since is None else self.since + SETTLE)
         split, wire = self.plan.local_batches, self.model.communication.seconds
-        total = self.jitter * self.model.step_seconds(split)
-        for rank, (each, own) in enumerate(zip(self.model.devices, self.records, strict=True)):
+        micro_steps = self.plan.micro_steps
+        whole = accumulated(self.model, micro_steps)
+        total = self.jitter * whole.step_seconds(split)
+        for rank, (each, own) in enumerate(zip(whole.devices, self.records, strict=True)):
             forward = each.forward.seconds(split[rank]) * self._noise()
             backward = each.backward.seconds(split[rank]) * self._noise()
             waited = 0.0 if rank == self.step % len(self.records) else 0.01
@@ -113,6 +124,7 @@ class Job:
                 ready=tuple(share * backward for share in self.model.communication.ready),
                 wire=tuple(seconds * self._noise() + waited for seconds in wire),
                 step_seconds=total,
+                micro_steps=micro_steps,
             )
             if settled:
                 own.append(record)
@@ -323,3 +335,74 @@ def test_a_comparison_without_measurements_is_given_up() -> None:
     plan, model = planner.decide([[], [], []])
     assert plan.stage == "optimal"
     assert model is planner.model
+
+
+ADAPTIVE = BatchRange(64, 64, 4096)
+
+
+@pytest.mark.parametrize("scale", [100.0, 2000.0, 1e5])
+def test_the_batch_grows_to_the_best_one_and_stays(scale: float) -> None:
+    model = truth(FOUR, *BUCKETS)
+    job = Job(model, 64, noise=0.01, allowed=ADAPTIVE, noise_scale=scale)
+    job.train(600)
+    best = best_batch(model, scale, 64, 4096)
+    assert goodput(model, job.plan.batch, scale, 64) >= best.goodput / 1.06
+    assert job.regret() <= 0.01
+    batches = [plan.batch for plan in job.stages]
+    assert all(after <= 4 * before for before, after in pairwise(batches))
+    assert job.plan.goodput == pytest.approx(best.goodput, rel=0.08)
+    assert job.plan.noise_scale == scale
+    # Two probes, then growth every few steps, and hardly a change when it is there.
+    assert [plan.stage for plan in job.stages[:3]] == ["even", "spread", "optimal"]
+    assert batches[:2] == [64, 64]
+    grown = [n for n, pair in enumerate(pairwise(batches)) if len({*pair}) > 1]
+    assert len(grown) <= 5
+    due = job.decisions
+    assert due[2] == due[1] + RAMP
+    assert due[-1] - due[-2] > 50
+
+
+def test_the_batch_shrinks_with_the_noise() -> None:
+    model = truth(FOUR, *BUCKETS)
+    job = Job(model, 64, allowed=ADAPTIVE, noise_scale=1e4)
+    job.train(100)
+    assert job.plan.batch > 200
+    job.noise_scale = 0.0
+    job.train(300)
+    assert job.plan.batch == 64
+
+
+def test_an_unknown_noise_scale_moves_nothing() -> None:
+    job = Job(truth(FOUR, *BUCKETS), 64, allowed=ADAPTIVE)
+    job.train(200)
+    assert {plan.batch for plan in job.stages} == {64}
+
+
+def test_beyond_memory_the_batch_is_accumulated() -> None:
+    """Caps of 30 each: 120 at once, and more in micro-steps."""
+    model = truth(FOUR, [0.3, 1.0], [0.1, 0.05])
+    job = Job(model, 64, caps=[30] * 4, allowed=ADAPTIVE, noise_scale=1e5)
+    job.train(300)
+    plan = job.plan
+    assert plan.batch > 120
+    assert plan.micro_steps > 1
+    assert max(plan.local_batches) <= 30 * plan.micro_steps
+    whole = accumulated(job.model, plan.micro_steps)
+    assert plan.predicted_seconds == pytest.approx(whole.step_seconds(plan.local_batches))
+
+
+def test_a_device_alone_probes_a_larger_batch_and_has_two_groups() -> None:
+    model = truth(FOUR[:1], [1.0], [0.0])
+    job = Job(model, 64, allowed=ADAPTIVE, noise_scale=2000.0)
+    job.train(300)
+    assert [plan.batch for plan in job.stages[:2]] == [64, 128]
+    assert all(plan.micro_steps >= 2 for plan in job.stages)
+    best = best_batch(accumulated(model, 2), 2000.0, 64, 4096)
+    assert job.plan.batch == pytest.approx(best.batch, rel=0.35)
+
+
+def test_a_range_of_one_batch_is_a_fixed_batch() -> None:
+    job = Job(truth(FOUR, *BUCKETS), 64, allowed=BatchRange(64, 64, 64), noise_scale=1e5)
+    job.train(100)
+    assert {plan.batch for plan in job.stages} == {64}
+    assert [plan.stage for plan in job.stages] == ["even", "spread", "optimal"]

@@ -82,10 +82,37 @@ def estimate(
     if np.any(squares < 0) or whole < 0:
         raise InputError("a squared norm is negative", hint="give |g|^2, not g")
     with np.errstate(over="ignore", invalid="ignore"):
-        total = float(b.sum())
-        between = float((b * squares).sum()) - total * float(whole)
-        noise = between / (len(b) - 1)
-        gradient_square = float(whole) - noise / total
+        weighted, batch = float((b * squares).sum()), float(b.sum())
+    return from_sums(weighted, len(b), batch, float(whole))
+
+
+def from_sums(
+    weighted_square: float, groups: int, batch: float, global_square_norm: float
+) -> NoiseScale:
+    """Estimate the noise scale of one step from the two sums that `estimate` needs.
+
+    Sums over groups are all that ranks have to exchange.
+
+    Args:
+        weighted_square: sum of b_i |g_i|^2.
+        groups: how many groups with samples there are.
+        batch: sum of b_i. The b_i may be other weights, such as tokens; then the noise is that of
+            one token, and the scale counts tokens.
+        global_square_norm: |g|^2.
+
+    Raises:
+        ValueError: fewer than two groups, a batch that is not positive, a negative sum, or what is
+            not finite or too large to reckon with.
+    """
+    if groups < 2:
+        raise InputError(
+            f"the noise scale needs two groups at least, not {groups}",
+            hint="count each micro-batch as a group",
+        )
+    if not batch > 0 or weighted_square < 0 or global_square_norm < 0:
+        raise InputError("the batch is not positive, or a squared norm is negative")
+    noise = (weighted_square - batch * global_square_norm) / (groups - 1)
+    gradient_square = global_square_norm - noise / batch
     if not (math.isfinite(noise) and math.isfinite(gradient_square)):
         raise InputError(
             "the batches or the norms are too large: their products overflow",

@@ -59,13 +59,16 @@ class Exchange:
             return value
         return self._get(call)
 
+    def agree(self, own: Any, decide: Callable[[list[Any]], Any]) -> Any:
+        """Return on every rank what `decide` makes on rank 0 of all ranks' `own`, in rank order."""
+        gathered = self.gather(own)
+        return self.broadcast(None if gathered is None else decide(gathered))
+
     def sum(self, *values: float) -> list[float]:
         """Return the sums of the values over all ranks, alike on each."""
-        gathered = self.gather(values)
-        totals = (
-            None if gathered is None else [sum(column) for column in zip(*gathered, strict=True)]
+        result: list[float] = self.agree(
+            values, lambda gathered: [sum(column) for column in zip(*gathered, strict=True)]
         )
-        result: list[float] = self.broadcast(totals)
         return result
 
     def _next(self) -> str:

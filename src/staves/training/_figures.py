@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from staves.training._adaptation import Adaptation
 from staves.training._pacing import Pacer
 from staves.training._planner import Plan
 from staves.training._timing import StepRecord
@@ -21,6 +23,7 @@ _OF_THE_JOB = (
     "first_epoch_loss",
     "even_seconds",
     "even_devices",
+    "even_batch",
     "metrics",
     "pauses",
     "generations",
@@ -42,14 +45,17 @@ class Figures:
         self.first_epoch_loss: float | None = None
         self.even_seconds: float | None = None
         self.even_devices: list[str] = []
+        self.even_batch: int | None = None  # None: before the batch could change
         self.metrics: dict[str, float] = {}
         self.pauses: list[float] = []
         self.generations = 0
+        self.adaptation: Adaptation | None = None
         self._pacer = pacer
         self._step_seconds: deque[float] = deque(maxlen=KEPT)
         self._step_seconds_before: list[float] = []
         self._plan: int | None = None
         self._stage = ""
+        self._batch = 0
         self._devices: list[str] = []
         self._pauses_before = 0
         self._loss: torch.Tensor | None = None
@@ -73,7 +79,7 @@ class Figures:
         if plan.number != self._plan:
             self.close_plan()
             self._plan = plan.number
-            self._stage = plan.stage
+            self._stage, self._batch = plan.stage, plan.batch
             if self._step_seconds:
                 self._step_seconds_before = list(self._step_seconds)
             self._step_seconds.clear()
@@ -84,6 +90,7 @@ class Figures:
         """The plan in use ends here: what the even split cost is kept for the comparison."""
         if self._stage == "even" and self._step_seconds:
             self.even_seconds = float(np.median(self._step_seconds))
+            self.even_batch = self._batch
             self.even_devices = self._devices
 
     def add_loss(self, loss: torch.Tensor, samples: int) -> None:
@@ -128,7 +135,8 @@ class Figures:
 
     def even(self, plan: Plan | None) -> tuple[float | None, str]:
         """Return the step time of an even split over the devices in use, and where it is from."""
-        if self.even_seconds is not None:
+        alike = plan is None or self.even_batch in (None, plan.batch)
+        if self.even_seconds is not None and alike:
             return self.even_seconds, "measured"
         return None if plan is None else plan.even_seconds, "predicted"
 
@@ -141,7 +149,7 @@ class Figures:
         if document["epochs"] != self.epochs:
             self.clear_loss()
         for name in _OF_THE_JOB:
-            setattr(self, name, document[name])
+            setattr(self, name, document.get(name, getattr(self, name)))
 
     def deadlines(self) -> dict[str, Any] | None:
         """Return the emulated device's steps and how many missed a deadline; None for a real
@@ -169,4 +177,27 @@ class Figures:
             "metrics": self.metrics,
             "loss": {"first": self.first_epoch_loss, "last": self.epoch_loss},
             "deadlines": deadlines,
+            "batch": None if plan is None else plan.batch,
+            "goodput": None if plan is None else plan.goodput,
+            **self.adaptive(),
+        }
+
+    def adaptive(self) -> dict[str, Any]:
+        """Return how an adaptive batch stands; None for all of it where the batch is fixed.
+
+        The noise scale that is acted on and the 95 % interval of its estimate (its upper end None:
+        there is none), in samples; the factor on the learning rates in the last update; progress in
+        steps of the reference batch.
+        """
+        adaptation = self.adaptation
+        if adaptation is None:
+            return dict.fromkeys(
+                ("noise_scale", "noise_scale_interval", "learning_rate_factor", "reference_steps")
+            )
+        low, high = adaptation.running.interval()
+        return {
+            "noise_scale": adaptation.noise_scale,
+            "noise_scale_interval": [low, high if math.isfinite(high) else None],
+            "learning_rate_factor": adaptation.factor,
+            "reference_steps": adaptation.progress,
         }

@@ -61,7 +61,7 @@ def jitter(model: StepTimeModel, records: Sequence[Sequence[StepRecord]]) -> flo
     varies, the mean of the largest lies above the largest of the means.
     """
     by_step: list[dict[int, StepRecord]] = [{r.step: r for r in own} for own in records]
-    modelled: dict[tuple[int, ...], float] = {}
+    modelled: dict[tuple[float, ...], float] = {}
     ratios = []
     for step in set.intersection(*(set(own) for own in by_step)):
         split = tuple(own[step].samples for own in by_step)
@@ -72,7 +72,7 @@ def jitter(model: StepTimeModel, records: Sequence[Sequence[StepRecord]]) -> flo
     return float(np.median(ratios)) if ratios else 1.0
 
 
-def _line(samples: Sequence[int], seconds: Sequence[float], known: Line | None) -> Line:
+def _line(samples: Sequence[float], seconds: Sequence[float], known: Line | None) -> Line:
     return fit_line(np.asarray(samples, dtype=float), np.asarray(seconds, dtype=float), known)
 
 

@@ -11,6 +11,7 @@ import torch
 from staves.documents import duration
 from staves.errors import InputError
 from staves.training import _group
+from staves.training._adaptation import Adaptation
 from staves.training._batch import Adaptive, positive_integer
 from staves.training._channel import Channel
 from staves.training._checkpoint import Checkpoints
@@ -87,6 +88,11 @@ def init(
         seed=seed,
         split=_split(split, environment),
         max_local_batch=max_local_batch,
+        adaptation=(
+            Adaptation(batch_size, pinned=environment.batch)
+            if isinstance(batch_size, Adaptive)
+            else None
+        ),
     )
     folder = environment.checkpoint or checkpoint
     if folder is not None:
@@ -99,8 +105,6 @@ def init(
             say=channel.say,
         )
     run = Run(session, reference_batch=asked if adaptive else batch)
-    if run.is_main and adaptive:
-        channel.say(f"the total batch stays at {batch}: this version does not adapt it yet")
     if run.is_main and batch != asked:
         channel.say(f"the total batch is {batch}, as the launcher says; the script says {asked}")
     return run

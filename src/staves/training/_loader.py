@@ -70,6 +70,10 @@ class LoaderHost(Protocol):
         """All samples of the epoch are committed."""
 
     @property
+    def complete(self) -> bool:
+        """Whether nothing more is to be trained, also where samples of the epoch are left."""
+
+    @property
     def rank(self) -> int:
         """This process's rank in the generation in force."""
 
@@ -168,7 +172,9 @@ class Loader:
         self.reissue()
 
     def unfinished(self) -> bool:
-        """Whether samples of the epoch under way are still to come."""
+        """Whether samples of the epoch under way are still to come, and wanted."""
+        if self._host.complete:
+            return False
         plan, cursor = self._host.plan_for(self._host.committed_steps), self.cursor
         return cursor.cut(plan.local_batches, epoch=cursor.epoch, start=cursor.position) is not None
 

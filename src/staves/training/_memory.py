@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from staves.errors import TrainingError
+from staves.training._exchange import Exchange
 
 MARGIN = 0.92
 """Share of a device's memory that a cap may plan with: allocators fragment, peaks vary."""
@@ -92,6 +93,13 @@ class LocalMemory:
         fitted = self._fitted()
         caps = [cap for cap in (self._cap, fitted) if cap is not None]
         return min(caps) if caps else None
+
+    def caps(self, exchange: Exchange | None) -> list[int | None]:
+        """Return the caps of all ranks, alike on each; they all come here together."""
+        if exchange is None:
+            return [self.cap]
+        caps: list[int | None] = exchange.broadcast(exchange.gather(self.cap))
+        return caps
 
     def ran_out(self, samples: int) -> int:
         """That many at once were too many; return the cap from here on.

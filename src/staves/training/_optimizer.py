@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from torch.optim import Optimizer
@@ -30,8 +31,12 @@ class StepGate(Protocol):
     def scaled(self) -> bool:
         """Whether a scaler of losses was prepared, too."""
 
-    def may_schedule(self) -> bool:
-        """Whether a schedule moves on: the step is whole, or no step is under way."""
+    def schedule_moves(self) -> int:
+        """How many times a schedule moves on: never before the step under way is whole."""
+
+    def learning_rate_factor(self, optimizer: Optimizer) -> float:
+        """The factor on the learning rates for the step under way: of a larger batch than the one
+        that they were chosen for."""
 
 
 class PreparedOptimizer(Optimizer):
@@ -72,7 +77,8 @@ class PreparedOptimizer(Optimizer):
         if not self._gate.may_step():
             return None
         try:
-            result = self.optimizer.step()
+            with _scaled(self.optimizer, self._gate.learning_rate_factor(self.optimizer)):
+                result = self.optimizer.step()
         except BaseException as error:
             self._gate.update_failed(error)
             raise
@@ -119,16 +125,37 @@ class PreparedOptimizer(Optimizer):
         return f"Prepared({self.optimizer!r})"
 
 
+@contextlib.contextmanager
+def _scaled(optimizer: Optimizer, factor: float) -> Iterator[None]:
+    """Multiply the learning rates meanwhile: schedules and logs see those that the user set."""
+    rates = [group["lr"] for group in optimizer.param_groups] if factor != 1.0 else []
+    for group, rate in zip(optimizer.param_groups, rates, strict=False):
+        group["lr"] = rate * factor
+    try:
+        yield
+    finally:
+        for group, rate in zip(optimizer.param_groups, rates, strict=False):
+            group["lr"] = rate
+
+
 class PreparedSchedule:
-    """The user's learning-rate schedule, moved once for every committed step."""
+    """The user's learning-rate schedule, moved with progress.
+
+    Once for every committed step; where the total batch adapts, once for every reference batch of
+    progress, which may be more than once a step. Between two passes over the data: once.
+    """
 
     def __init__(self, schedule: LRScheduler, gate: StepGate) -> None:
         self.schedule = schedule
         self._gate = gate
 
     def step(self, *args: Any, **options: Any) -> None:
-        """Move the schedule on, unless the step under way is not whole."""
-        if self._gate.may_schedule():
+        """Move the schedule on, unless the step under way is not whole.
+
+        What is given besides (a metric, say) is told it once.
+        """
+        moves = self._gate.schedule_moves()
+        for _ in range(min(moves, 1) if args or options else moves):
             self.schedule.step(*args, **options)
 
     def state_dict(self) -> dict[str, Any]:

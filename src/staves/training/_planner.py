@@ -16,6 +16,7 @@ from typing import Literal
 
 import numpy as np
 
+from staves.convergence import efficiency
 from staves.errors import InputError
 from staves.steptime import (
     Communication,
@@ -25,6 +26,8 @@ from staves.steptime import (
     even_split,
     integer_split,
 )
+from staves.training._accumulation import accumulated, single
+from staves.training._batch_choice import BatchRange, choose_batch
 from staves.training._environment import WorkerDevice
 from staves.training._fitting import fit_model, jitter
 from staves.training._knowledge import Knowledge, known_devices
@@ -50,6 +53,10 @@ SETTLE = 1
 """Steps left out after a change of split."""
 WORTHWHILE = 0.02
 """A later fit changes the split only for a predicted gain above this."""
+RAMP = 5
+"""Steps from one change of the total batch to the next decision."""
+SELDOM = 100
+"""The most steps between two decisions where the total batch adapts."""
 SPREAD = 0.35
 """Least relative distance of a device's second probe from its first: fits on less are unusable."""
 
@@ -59,7 +66,8 @@ class Plan:
     """How the batch is split from some step on.
 
     `predicted_seconds` and `even_seconds` are the model's step times of this split and of the even
-    one, known once there is a model.
+    one, known once there is a model. Where the total batch adapts, `noise_scale` is the one it was
+    chosen by, in samples, and `goodput` what is predicted, in reference samples a second.
     """
 
     number: int
@@ -68,6 +76,8 @@ class Plan:
     micro_steps: int = 1
     predicted_seconds: float | None = None
     even_seconds: float | None = None
+    noise_scale: float | None = None
+    goodput: float | None = None
 
     @property
     def batch(self) -> int:
@@ -76,7 +86,8 @@ class Plan:
 
     def describe(self) -> str:
         """Return one line for people."""
-        line = f"{_STAGES[self.stage]} {','.join(str(b) for b in self.local_batches)}"
+        line = "" if self.noise_scale is None else f"batch {self.batch}, "
+        line += f"{_STAGES[self.stage]} {','.join(str(b) for b in self.local_batches)}"
         if self.micro_steps > 1:
             line += f" in {self.micro_steps} micro-steps"
         if self.predicted_seconds and self.even_seconds:
@@ -85,11 +96,13 @@ class Plan:
                 f" {self.even_seconds * 1e3:.1f} ms:"
                 f" {self.even_seconds / self.predicted_seconds:.2f} x as fast"
             )
+        if self.noise_scale is not None:
+            line += f"; noise scale {self.noise_scale:.0f}"
         return line
 
 
 class Planner:
-    """Decide the split of a fixed total batch over the devices of one generation.
+    """Decide the total batch, if it adapts, and its split over the devices of one generation.
 
     Args:
         batch: the total batch, in samples.
@@ -102,6 +115,7 @@ class Planner:
         compare: begin with a few steps of the even split, also where nothing is left to learn: so
             that what the optimal one gains is measured.
         number: of its first plan; plans of a job have distinct ones.
+        allowed: the total batches to choose from; None: `batch` alone.
 
     Raises:
         InputError: no split can satisfy the bounds.
@@ -118,31 +132,33 @@ class Planner:
         since: int = 0,
         number: int = 0,
         compare: bool = False,
+        allowed: BatchRange | None = None,
     ) -> None:
         self.batch = batch
+        self.allowed = allowed
         self.devices = tuple(devices)
         self.caps = tuple(caps)
         self.model: StepTimeModel | None = None
         self.knowledge = knowledge or Knowledge()
         self._due = since + WARM_UP + PROBE
+        self._interval = RAMP
         if fixed is not None and fixed != "even":
             check_split(fixed, batch, len(self.devices))
             self.micro_steps = self.micro_steps_of(fixed)
             self.plan = Plan(number, "fixed", tuple(fixed), self.micro_steps)
-        else:
-            self.micro_steps = self._micro_steps_needed()
-            decided = fixed == "even" or len(self.devices) == 1
-            if not decided:
-                bounds = [(self._minimum(r), self._maximum(r)) for r in range(len(devices))]
-                self.model = known_devices(self.knowledge, self.devices, bounds)
-            if self.model is not None and not compare:
-                self.plan = self._optimal(number, self.model, jitter=1.0)
-            else:
-                if self.model is not None:
-                    self._due = since + SETTLE + COMPARE
-                even = even_split(self._blank_model(), batch)
-                stage: Stage = "fixed" if decided else "even"
-                self.plan = Plan(number, stage, even.local_batches, self.micro_steps)
+            return
+        self.micro_steps = self._micro_steps_needed()
+        decided = fixed == "even" or (len(self.devices) == 1 and not self._adapts)
+        if not decided:
+            self.model = known_devices(self.knowledge, self.devices, self._single_bounds())
+        if self.model is not None and not compare:
+            self.plan = self._optimal(number, self.model, jitter=1.0)
+            return
+        if self.model is not None:
+            self._due = since + SETTLE + COMPARE
+        even = even_split(self._blank_model(), batch)
+        stage: Stage = "fixed" if decided else "even"
+        self.plan = Plan(number, stage, even.local_batches, self.micro_steps)
 
     def due(self, step: int) -> bool:
         """Whether a decision is taken before this step; the same answer on every rank."""
@@ -153,9 +169,14 @@ class Planner:
         changed = plan.number != self.plan.number
         if plan.stage == "spread":
             self._due = step + SETTLE + PROBE
+        elif self._adapts:
+            grown = plan.batch != self.plan.batch or self.plan.stage == "spread"
+            self._interval = RAMP if grown else min(2 * self._interval, SELDOM)
+            self._due = step + self._interval
         else:
             self._due = 2 * step  # rarer and rarer: the fits hardly move any more
         self.plan, self.model = plan, model
+        self.batch, self.micro_steps = plan.batch, plan.micro_steps
         if model is not None:
             self.knowledge = self.knowledge.learn(model, self.devices)
         return changed
@@ -171,45 +192,110 @@ class Planner:
         check_split(split, self.batch, len(self.devices))
         return Plan(self.plan.number, "fixed", tuple(split), self.micro_steps_of(split))
 
+    def may_accumulate(self, split: object) -> bool:
+        """Whether a step may have several micro-steps, by the plan or by a user's `split` of each
+        step."""
+        limited = any(cap is not None for cap in self.caps)
+        return self.plan.micro_steps > 1 or (callable(split) and limited)
+
     def micro_steps_of(self, split: Sequence[int]) -> int:
         """Return the micro-steps that a split needs so that no device holds more than its cap."""
         pairs = zip(split, self.caps, strict=True)
-        return max([1, *(-(-b // cap) for b, cap in pairs if cap is not None)])
+        return max(
+            [self._least_micro_steps, *(-(-b // cap) for b, cap in pairs if cap is not None)]
+        )
 
-    def decide(self, records: Sequence[Sequence[StepRecord]]) -> tuple[Plan, StepTimeModel | None]:
-        """Return the next plan and the model behind it, from every rank's records."""
+    def decide(
+        self, records: Sequence[Sequence[StepRecord]], noise_scale: float | None = None
+    ) -> tuple[Plan, StepTimeModel | None]:
+        """Return the next plan and the model behind it.
+
+        Args:
+            records: of every rank.
+            noise_scale: in samples, where the total batch adapts.
+        """
         number = self.plan.number + 1
         if not all(records):  # such as epochs without one full batch: nothing to go by yet
             if self.plan.stage == "even" and self.model is not None:  # nothing to compare with
                 return self._optimal(number, self.model, jitter=1.0), self.model
             return self.plan, self.model
         if self.plan.stage == "even" and self.model is None:
-            spread = self._spread(records)
-            return Plan(number, "spread", spread, self.micro_steps), None
+            return self._second_probe(number, records), None
         model = self.fit(records)
-        best = self._optimal(number, model, jitter=jitter(model, records))
-        if self.plan.stage == "optimal":
-            kept = model.step_seconds(self.plan.local_batches)
-            if model.step_seconds(best.local_batches) > (1 - WORTHWHILE) * kept:
+        before = self.batch, self.micro_steps
+        extra = self._jitter(model, records)
+        if self._adapts and noise_scale is not None:
+            self.batch, self.micro_steps = self._choose(model, noise_scale, self.allowed)
+        best = self._optimal(number, model, jitter=extra, noise_scale=noise_scale)
+        whole = accumulated(model, self.micro_steps)
+        moved, (self.batch, self.micro_steps) = before != (self.batch, self.micro_steps), before
+        if self.plan.stage == "optimal" and not moved:
+            kept = whole.step_seconds(self.plan.local_batches)
+            if whole.step_seconds(best.local_batches) > (1 - WORTHWHILE) * kept:
                 return self.plan, model
         return best, model
 
-    def _optimal(self, number: int, model: StepTimeModel, *, jitter: float) -> Plan:
-        split = integer_split(model, self.batch)
+    @property
+    def _adapts(self) -> bool:
+        return self.allowed is not None and self.allowed.adaptive
+
+    def _choose(
+        self, model: StepTimeModel, noise_scale: float, allowed: BatchRange | None
+    ) -> tuple[int, int]:
+        assert allowed is not None
+        choice = choose_batch(
+            model,
+            noise_scale,
+            allowed,
+            current=self.batch,
+            micro_steps=self.micro_steps,
+            least_micro_steps=self._least_micro_steps,
+        )
+        return choice.batch, choice.micro_steps
+
+    def _optimal(
+        self,
+        number: int,
+        model: StepTimeModel,
+        *,
+        jitter: float,
+        noise_scale: float | None = None,
+    ) -> Plan:
+        whole = accumulated(model, self.micro_steps)
+        split = integer_split(whole, self.batch)
+        seconds, worth = jitter * split.step_seconds, None
+        if self.allowed is not None and noise_scale is not None and seconds > 0:
+            reference = self.allowed.reference
+            worth = self.batch / seconds * efficiency(noise_scale, self.batch, reference)
         return Plan(
             number,
             "optimal",
             split.local_batches,
             self.micro_steps,
-            jitter * split.step_seconds,
-            jitter * even_split(model, self.batch).step_seconds,
+            seconds,
+            jitter * even_split(whole, self.batch).step_seconds,
+            noise_scale,
+            worth,
         )
 
     def fit(self, records: Sequence[Sequence[StepRecord]]) -> StepTimeModel:
-        """Fit the step-time model to every rank's records."""
-        ranks = range(len(self.devices))
-        bounds = [(self._minimum(rank), self._maximum(rank)) for rank in ranks]
-        return fit_model(records, self.devices, bounds, self.knowledge)
+        """Fit the step-time model of single micro-steps to every rank's records."""
+        singles = [single(own) for own in records]
+        return fit_model(singles, self.devices, self._single_bounds(), self.knowledge)
+
+    def _jitter(self, model: StepTimeModel, records: Sequence[Sequence[StepRecord]]) -> float:
+        """Return the ratio of measured to modelled steps, of those with as many micro-steps."""
+        alike = [[r for r in own if r.micro_steps == self.micro_steps] for own in records]
+        return jitter(accumulated(model, self.micro_steps), alike)
+
+    def _second_probe(self, number: int, records: Sequence[Sequence[StepRecord]]) -> Plan:
+        if len(self.devices) > 1:
+            return Plan(number, "spread", self._spread(records), self.micro_steps)
+        # A device alone has nobody to give samples to: its second batch is a larger one.
+        assert self.allowed is not None
+        batch, cap = min(2 * self.batch, self.allowed.most), self.caps[0]
+        needed = 1 if cap is None else -(-batch // cap)
+        return Plan(number, "spread", (batch,), max(self._least_micro_steps, needed))
 
     def _spread(self, records: Sequence[Sequence[StepRecord]]) -> tuple[int, ...]:
         """Return the second probe's split: by speed, and forced away from the first one."""
@@ -226,6 +312,17 @@ class Planner:
         weights = np.maximum(1, np.round(1000 * target / target.sum())).astype(int)
         split = apportion([int(w) for w in weights], self.batch)
         return _within(split, *self._bounds())
+
+    @property
+    def _least_micro_steps(self) -> int:
+        """A device alone has two at least where its noise scale is wanted: that needs two groups.
+
+        (Differences of successive gradients would do with one, but are biased.)
+        """
+        return 2 if self.allowed is not None and len(self.devices) == 1 and self.batch > 1 else 1
+
+    def _single_bounds(self) -> list[tuple[int, int | None]]:
+        return [(self._minimum(rank), self.caps[rank]) for rank in range(len(self.devices))]
 
     def _bounds(self) -> tuple[list[int], list[int]]:
         ranks = range(len(self.devices))
@@ -244,9 +341,9 @@ class Planner:
 
     def _micro_steps_needed(self) -> int:
         if any(cap is None for cap in self.caps):
-            return 1
+            return self._least_micro_steps
         room = sum(cap for cap in self.caps if cap is not None)
-        return -(-self.batch // room)
+        return max(self._least_micro_steps, -(-self.batch // room))
 
     def _blank_model(self) -> StepTimeModel:
         devices = tuple(

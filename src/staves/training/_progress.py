@@ -5,9 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from staves.errors import TrainingError
+from staves.training._adaptation import Adaptation
+from staves.training._batch_choice import BatchRange
+from staves.training._exchange import Exchange
 from staves.training._figures import Figures
 from staves.training._knowledge import Knowledge
 from staves.training._loader import Loader
+from staves.training._planner import Planner
 from staves.training._state import TrainingState
 
 
@@ -20,12 +24,15 @@ class Progress:
         self.loader: Loader | None = None
         self.knowledge = Knowledge()
         self.next_plan = 0
+        self.adaptation: Adaptation | None = None
+        self._epochs: int | None = None
         self._loaded: dict[str, Any] | None = None
 
     def take_loader(self, loader: Loader) -> None:
         """Train on this loader; one made inside `run.epochs` starts where the state is."""
         self._set_cursor(loader)
         self.loader = loader
+        self._set_target()
         loader.reissue()
 
     def capture(self) -> dict[str, Any]:
@@ -40,6 +47,7 @@ class Progress:
                 "seed": self.seed,
                 "knowledge": self.knowledge.to_document(),
                 "next_plan": self.next_plan,
+                "adaptation": self.adaptation.to_document() if self.adaptation else None,
             }
         )
 
@@ -55,6 +63,66 @@ class Progress:
         self.figures.load_document(loaded["figures"])
         self.knowledge = Knowledge.from_document(loaded["knowledge"])
         self.next_plan = loaded["next_plan"]
+        adaptation = loaded.get("adaptation")  # older states, and those of a fixed batch, have none
+        if self.adaptation is not None and adaptation is not None:
+            self.adaptation.load_document(adaptation)
+        elif self.adaptation is not None:
+            self.adaptation.progress = float(self.figures.steps)
+
+    @property
+    def batch(self) -> int | None:
+        """The total batch in samples, where it adapts."""
+        return None if self.adaptation is None else self.adaptation.batch
+
+    @property
+    def noise_scale(self) -> float | None:
+        """The noise scale in samples, where the total batch adapts and it is known."""
+        return None if self.adaptation is None else self.adaptation.noise_scale
+
+    def allowed_batches(self) -> BatchRange | None:
+        """Return the total batches to choose from, where it adapts."""
+        if self.adaptation is None:
+            return None
+        return self.adaptation.allowed(None if self.loader is None else self.loader.cursor.length)
+
+    def aim(self, epochs: int | None) -> None:
+        """Train for that many passes more, counted at the reference batch; None: as data goes."""
+        self._epochs = None if epochs is None else (self._epochs or 0) + epochs
+        self._set_target()
+
+    def reached(self, epochs: int, epoch: int) -> bool:
+        """Whether training has come to its end: that many passes, or as much progress."""
+        adaptation = self.adaptation
+        if adaptation is None or adaptation.target is None:
+            return epoch >= epochs
+        return adaptation.complete
+
+    def break_off(self) -> None:
+        """Leave out the rest of the pass over the data under way."""
+        if self.loader is None:
+            return
+        if self.adaptation is not None and not self.adaptation.complete:
+            left = 1 - self.loader.cursor.position / self.loader.cursor.length
+            self.adaptation.leave_out(left * len(self.loader))
+        self.loader.cursor.next_epoch()
+        self.loader.reissue()
+
+    def decided(self, planner: Planner) -> None:
+        """Keep what a decision has brought: for joiners, checkpoints and later generations."""
+        self.knowledge = planner.knowledge
+        self.next_plan = max(self.next_plan, planner.plan.number + 1)
+        if self.adaptation is not None:
+            self.adaptation.batch = planner.batch
+
+    def agree(self, exchange: Exchange | None, source: int) -> None:
+        """Take the source's noise scale: ranks that went on may differ by a step's measurement."""
+        if self.adaptation is not None and exchange is not None:
+            self.adaptation.load_document(exchange.broadcast(self.adaptation.to_document(), source))
+
+    def _set_target(self) -> None:
+        if self.adaptation is not None and self.loader is not None:
+            epochs = self._epochs
+            self.adaptation.target = None if epochs is None else float(epochs * len(self.loader))
 
     def _set_cursor(self, loader: Loader) -> None:
         """Put the cursor where the loaded state has it."""

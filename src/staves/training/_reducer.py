@@ -17,6 +17,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import GradBucket
 from torch.futures import Future
 
+from staves.training._noise import GradientNorms
 from staves.training._pacing import Pacer
 from staves.training._timing import StepTimer
 
@@ -24,7 +25,7 @@ _settling = threading.Lock()  # two threads must not complete one future
 
 
 class WeightedReducer:
-    """Scale, sum and time the gradient buckets of one process group.
+    """Scale, sum and time the gradient buckets of one process group, and take their norms.
 
     The hook returns a future of its own, completed from the collective's: a step can then be given
     up (`abandon`) while a collective that will never end is left behind.
@@ -38,12 +39,14 @@ class WeightedReducer:
         group: dist.ProcessGroup,
         timer: StepTimer,
         pacer: Pacer | None,
+        norms: GradientNorms | None = None,
         *,
         elements: int,
         device: torch.device,
     ) -> None:
         self.weight = 1.0
-        self._group, self._timer, self._pacer = group, timer, pacer
+        self.group, self._norms = group, norms
+        self._timer, self._pacer = timer, pacer
         self._elements = max(1, elements)
         self._devices: list[int | str | torch.device] | None = (
             [device] if device.type == "cuda" else None
@@ -67,6 +70,8 @@ class WeightedReducer:
         """Reduce one bucket; runs in the autograd thread, so it only scales, stamps and
         launches."""
         buffer = bucket.buffer()
+        if self._norms is not None and not self.veto:
+            self._norms.bucket(bucket, buffer)
         if self._pacer is not None:
             self._ready_elements += buffer.numel()
             last = bucket.is_last()
@@ -92,7 +97,7 @@ class WeightedReducer:
         devices: list[int | str | torch.device] | None,
     ) -> Future[torch.Tensor]:
         """Sum `buffer` over all ranks; the future is ours, to be failed where it never ends."""
-        work = dist.all_reduce(buffer, group=self._group, async_op=True)
+        work = dist.all_reduce(buffer, group=self.group, async_op=True)
         assert work is not None
         future: Future[torch.Tensor] = Future(devices=devices)
         self._pending.append(future)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import torch
 from torch import nn
@@ -68,8 +68,13 @@ class Run:
 
     @property
     def batch_size(self) -> int:
-        """The total batch, in samples."""
+        """The total batch, in samples; it may change at step boundaries where it adapts."""
         return self._session.batch
+
+    @property
+    def noise_scale(self) -> float | None:
+        """The gradient noise scale in samples, where the batch adapts and it is known."""
+        return self._session.progress.noise_scale
 
     @property
     def plan(self) -> Plan:
@@ -171,21 +176,28 @@ class Run:
         """Let one process of this machine do `work` (a download) while the others wait for it."""
         once(work)
 
-    def epochs(self, count: int) -> Iterator[int]:
+    def epochs(self, count: int, *, of: Literal["progress", "data"] = "progress") -> Iterator[int]:
         """Iterate over the passes over the data up to `count`, and finish the run after the last.
+
+        With `staves.Adaptive` a sample in a larger batch is worth less, so there may be more passes
+        than `count`: until progress is that of `count` passes at the reference batch. The last one
+        may be cut short. `of="data"` makes it `count` passes in any case.
 
         A rank that joins or resumes starts at the epoch under way. A second loop goes on behind the
         first; ranks come and go in the first one only.
         """
         positive_integer("run.epochs", count, hint="count passes over the data")
+        if of not in ("progress", "data"):
+            raise InputError(f"run.epochs(of): {of!r}", hint='"progress" or "data"')
         session, start = self._session, self._passes
+        session.progress.aim(count if of == "progress" else None)
         session.in_epoch = True
         session.figures.epochs_wanted = start + count
         completed = False
         try:
             if session.planner is None:
                 self._join()
-            while session.epoch < start + count:
+            while not session.progress.reached(start + count, session.epoch):
                 yield session.epoch - start
                 session.leave_epoch()
             completed = True
@@ -226,9 +238,9 @@ class Run:
         meanwhile, and nothing here waits for other ranks, so that one rank may evaluate alone.
         """
         for item in items:
-            self._session.evaluating()
+            self._session.teller.evaluating()
             yield item
-        self._session.evaluating()
+        self._session.teller.evaluating()
 
     def clip_grad_norm_(self, max_norm: float, norm_type: float = 2.0) -> torch.Tensor | None:
         """Clip the norm of the whole batch's gradient; call it before `optimizer.step()`.

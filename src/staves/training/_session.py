@@ -17,8 +17,10 @@ from torch.distributed import ProcessGroup
 
 from staves.errors import TrainingError
 from staves.training import _group
+from staves.training._adaptation import Adaptation
 from staves.training._channel import Channel
 from staves.training._crew import Crew, Generation
+from staves.training._deciding import decide_together
 from staves.training._environment import Environment, WorkerDevice
 from staves.training._exchange import Exchange
 from staves.training._figures import Figures
@@ -60,6 +62,7 @@ class Session:
         seed: int,
         split: Split,
         max_local_batch: int | None,
+        adaptation: Adaptation | None = None,
     ) -> None:
         self.environment, self.device, self.channel, self.crew = environment, device, channel, crew
         self.batch, self.seed, self.split = batch, seed, split
@@ -72,9 +75,11 @@ class Session:
         )
         self.stepper.on_failed_update = self._update_failed
         self.progress = Progress(self.figures, seed=seed)
-        self._teller = Teller(channel)
+        self.progress.adaptation = self.figures.adaptation = adaptation
+        self.stepper.adapt(adaptation, self.progress.state.optimizers, device)
+        self.teller = Teller(channel)
         self.ddp_options: dict[str, Any] = {}
-        self.saving = Saving(self.progress, self._teller)
+        self.saving = Saving(self.progress, self.teller)
         self.planner: Planner | None = None
         self.in_epoch = self.leaving = False
         self.on_commit: list[Callable[[], None]] = []
@@ -143,6 +148,12 @@ class Session:
         assert self.planner is not None
         return self.planner.wanted(self.split(step), step)
 
+    @property
+    def complete(self) -> bool:
+        """Whether progress is all that the script asks for, in the middle of a pass perhaps."""
+        adaptation = self.progress.adaptation
+        return adaptation is not None and adaptation.complete
+
     def before_batch(self) -> None:
         """Commit the step that is done; change, decide and save what is due; start the clock."""
         if not self.in_epoch:
@@ -155,7 +166,7 @@ class Session:
             self._pass_boundary()
         except SystemExit:  # this rank leaves the job
             self.leaving = True
-            self._teller.loss(self.figures, self.loader)
+            self.teller.loss(self.figures, self.loader)
             self.channel.send("deadlines", deadlines=self.figures.deadlines())
             raise
         self.stepper.start_clock()
@@ -167,7 +178,7 @@ class Session:
 
     def end_of_epoch(self) -> None:
         """Count the epoch, tell its loss, and pause the clock."""
-        self._teller.loss(self.figures, self.loader, "epoch")
+        self.teller.loss(self.figures, self.loader, "epoch")
         loss, samples = map(float, self.figures.loss_so_far())
         if not self.channel.connected and self._exchange is not None:
             loss, samples = self._exchange.sum(loss, samples)
@@ -195,7 +206,13 @@ class Session:
         self._memory.step_done(-(-ticket.local_batch // ticket.micro_steps))
         self.loader.cursor.commit(ticket.cut)
         figures, step = self.figures, self.committed_steps
-        record = self.timer.read(step=step, plan=self.plan.number, samples=ticket.local_batch)
+        record = self.timer.read(
+            step=step,
+            plan=self.plan.number,
+            samples=ticket.local_batch,
+            micro_steps=ticket.micro_steps,
+        )
+        self.stepper.learn(ticket, self.crew.interrupted)
         if record is not None and ticket.cut.batch == self.batch:
             settled = step >= self._plan_since + (WARM_UP if self._plan_since == 0 else SETTLE)
             figures.measured(record, self.plan, settled=settled)
@@ -211,7 +228,7 @@ class Session:
             call()
         generation = self._generation
         assert generation is not None
-        self._teller.step(generation, step, ticket.cut)
+        self.teller.step(generation, step, ticket.cut)
         self._tell_progress()
 
     def finish(self) -> None:
@@ -255,9 +272,7 @@ class Session:
         self.settle()
         self.figures.clear_loss()
         self.timer.pause()
-        if self.loader is not None:
-            self.loader.cursor.next_epoch()
-            self.loader.reissue()
+        self.progress.break_off()
 
     # -- membership
 
@@ -314,13 +329,13 @@ class Session:
             self.channel.say(
                 f"step {self.committed_steps}: {before} -> {generation.world_size} devices: {names}"
             )
-        self._teller.formed(
+        self.teller.formed(
             generation,
             step=self.committed_steps,
             loader=self.loader,
             checkpoint=self.saving.folder,
         )
-        self._teller.knowledge(self.progress.knowledge, rank=self.rank)
+        self.teller.knowledge(self.progress.knowledge, rank=self.rank)
         self._tell_progress(now=True)
         self.timer.pause()
         self._tell_plan()
@@ -346,14 +361,13 @@ class Session:
                 interrupted=interrupted,
             )
         self._share_state(generation)
+        self.progress.agree(self._exchange, generation.source)
         self.figures.begin_generation([device.name for device, _ in generation.seats])
         self._settle_in(generation, group)
 
     def _settle_in(self, generation: Generation, group: ProcessGroup | None) -> None:
         """Plan by the caps that the ranks have by now, and reduce over the group from here on."""
-        caps = [self._memory.cap]
-        if self._exchange is not None:
-            caps = self._exchange.broadcast(self._exchange.gather(self._memory.cap))
+        caps = self._memory.caps(self._exchange)
         self._make_planner([device for device, _ in generation.seats], caps)
         self._group = group
         self._wrap()
@@ -363,15 +377,9 @@ class Session:
 
     def _wrap(self) -> None:
         """Reduce gradients over the group from here on; all ranks come here at the same step."""
-        if self._group is not None:
-            self.stepper.reduce_over(self._group, self.ddp_options, self.device, self._accumulates)
-
-    @property
-    def _accumulates(self) -> bool:
-        """Whether a step may have several micro-batches, by the plan or the user's splits."""
-        planner = self.planner
-        limited = planner is not None and any(cap is not None for cap in planner.caps)
-        return self.plan.micro_steps > 1 or (callable(self.split) and limited)
+        if self._group is not None and self.planner is not None:
+            about = self._group, self.device, self.ddp_options
+            self.stepper.distribute(*about, accumulates=self.planner.may_accumulate(self.split))
 
     def _run_with_less(self) -> None:
         """A rank ran out of memory: its cap has been lowered, and the step comes again.
@@ -396,6 +404,7 @@ class Session:
         self.crew.complete()
 
     def _make_planner(self, devices: Sequence[WorkerDevice], caps: Sequence[int | None]) -> None:
+        self.batch = self.progress.batch or self.batch
         self.planner = Planner(
             self.batch,
             devices,
@@ -405,6 +414,7 @@ class Session:
             since=self.committed_steps,
             number=self.progress.next_plan,
             compare=self.environment.measure_even,
+            allowed=self.progress.allowed_batches(),
         )
         self.progress.next_plan += 1
         self._plan_since = self.committed_steps
@@ -412,22 +422,15 @@ class Session:
 
     def _release(self, *, broken: bool) -> None:
         """Let go of the generation before; what it may still be stuck in is parked."""
-        model = self.stepper.model
-        ddp = model.release() if model is not None else None
+        left = self.stepper.release()
         if broken:
-            _group.park(ddp, self.stepper.reducer)
+            _group.park(*left)
         _group.leave(broken=broken)
-        self.stepper.reducer = None
         self._exchange = None
-
-    def evaluating(self) -> None:
-        """The script evaluates, and comes forward: a change may have to wait for it (rule 13)."""
-        self._teller.evaluating()
 
     def _waits(self) -> bool:
         """Called by the watcher: whether this rank waits for others."""
-        reducer, exchange = self.stepper.reducer, self._exchange
-        return (reducer is not None and reducer.waits) or (exchange is not None and exchange.waits)
+        return self.stepper.waits or (self._exchange is not None and self._exchange.waits)
 
     def _update_failed(self, error: BaseException) -> None:
         """Rule 7: this rank needs another's state, unless the script ends with that exception."""
@@ -468,28 +471,28 @@ class Session:
     def _tell_progress(self, *, now: bool = False) -> None:
         if self._generation is not None and self.planner is not None:
             about = self.figures, self.loader, self.plan, self._generation.number
-            self._teller.progress(*about, now=now, whole=self.rank == 0)
+            self.teller.progress(*about, now=now, whole=self.rank == 0)
 
     def _tell_plan(self) -> None:
         if self.rank == 0 and self.world_size > 1:
-            self._teller.plan(self.plan, step=self.committed_steps)
+            self.teller.plan(self.plan, step=self.committed_steps)
 
     # -- decisions
 
     def _decide(self) -> None:
         """Gather what was measured, decide on rank 0, and tell all ranks."""
-        if self._exchange is None or self.planner is None:
-            return
-        gathered = self._exchange.gather(self._records)
-        decision = self.planner.decide(gathered) if gathered is not None else None
-        plan, model = self._exchange.broadcast(decision)
-        changed = self.planner.adopt(plan, self.committed_steps, model)
-        self.progress.knowledge = self.planner.knowledge
-        self._teller.knowledge(self.progress.knowledge, rank=self.rank)
+        planner = self.planner
+        assert planner is not None
+        about = self.progress.noise_scale, self.committed_steps
+        changed = decide_together(planner, self._exchange, self._records, *about)
+        self.batch = planner.batch
+        self.progress.decided(planner)
+        self.teller.knowledge(self.progress.knowledge, rank=self.rank)
         if changed:
-            self.progress.next_plan = max(self.progress.next_plan, plan.number + 1)
             self._plan_since = self.committed_steps
-            if self.stepper.model is not None and self.stepper.model.static and self._accumulates:
+            if (
+                self.stepper.model is not None and self.stepper.model.static
+            ):  # it may accumulate now
                 self._wrap()
             if self.loader is not None:
                 self.loader.reissue()

@@ -14,12 +14,15 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch.optim import Optimizer
 
 from staves.errors import TrainingError
+from staves.training._adaptation import Adaptation
 from staves.training._figures import Figures
 from staves.training._interrupt import Interrupted
 from staves.training._loader import Ticket
 from staves.training._model import PreparedModel
+from staves.training._noise import GradientNorms
 from staves.training._optimizer import PreparedOptimizer
 from staves.training._pacing import Pacer
 from staves.training._planner import WARM_UP
@@ -59,6 +62,8 @@ class Stepper:
         self.reducer: WeightedReducer | None = None
         self.prepared: list[PreparedOptimizer] = []
         self.scaler: PreparedScaler | None = None
+        self.adaptation: Adaptation | None = None
+        self.norms: GradientNorms | None = None
         self.void = self.short_of_memory = self.repeats = False
         self.on_failed_update: Callable[[BaseException], None] = lambda error: None
         self._total, self._lost, self._ran_out = total, lost, ran_out
@@ -69,6 +74,56 @@ class Stepper:
         self._local_weight = 0.0
         self._total_weight = 0.0
         self._weight_unit: float | None = None
+
+    def adapt(
+        self, adaptation: Adaptation | None, optimizers: list[Any], device: torch.device
+    ) -> None:
+        """Follow an adaptive batch; None: the batch is fixed, and no norms are taken."""
+        self.adaptation = adaptation
+        self.norms = None if adaptation is None else GradientNorms(optimizers, device)
+
+    def learn(self, ticket: Ticket, interrupted: Callable[[], bool]) -> None:
+        """The step of `ticket` is committed: count its progress, and take in an earlier one's
+        norms."""
+        if self.adaptation is not None and self.norms is not None:
+            self.adaptation.committed(ticket.cut.batch, self.norms.take(interrupted))
+
+    def distribute(
+        self,
+        group: dist.ProcessGroup,
+        device: torch.device,
+        options: dict[str, Any],
+        *,
+        accumulates: bool,
+    ) -> None:
+        """Reduce the model's gradients over `group` from now on; the options are those of DDP."""
+        if self.model is None:
+            return
+        self.release()
+        if accumulates and "static_graph" in options:
+            # Torch counts the accumulating passes among those of its static graph, and would
+            # reduce at the wrong one (2.13); what else the option allows is unused parameters.
+            options = {**options, "static_graph": False, "find_unused_parameters": True}
+        trainable = [p for p in self.model.module.parameters() if p.requires_grad]
+        self.reducer = WeightedReducer(
+            *(group, self.timer, self.pacer, self.norms),
+            elements=sum(p.numel() for p in trainable),
+            device=device,
+        )
+        self.model.distribute(group, self.reducer, options)
+
+    def release(self) -> list[Any]:
+        """Let go of a generation's group; return what may still be stuck in it."""
+        left = [] if self.norms is None else self.norms.drop()
+        left += [self.model.release() if self.model is not None else None, self.reducer]
+        self.reducer = None
+        return left
+
+    @property
+    def waits(self) -> bool:
+        """Whether something of the step is under way between the ranks."""
+        norms, reducer = self.norms, self.reducer
+        return (norms is not None and norms.waits) or (reducer is not None and reducer.waits)
 
     @property
     def boundary(self) -> bool:
@@ -90,31 +145,6 @@ class Stepper:
         """What the gradients are multiplied by while they are reduced: a prepared scaler's."""
         return 1.0 if self.scaler is None else self.scaler.get_scale()
 
-    def reduce_over(
-        self,
-        group: dist.ProcessGroup,
-        options: dict[str, Any],
-        device: torch.device,
-        accumulates: bool,
-    ) -> None:
-        """Reduce the model's gradients over `group` from here on; the options are those of DDP."""
-        if self.model is None:
-            return
-        self.model.release()
-        if accumulates and "static_graph" in options:
-            # Torch counts the accumulating passes among those of its static graph, and would
-            # reduce at the wrong one (2.13); what else the option allows is unused parameters.
-            options = {**options, "static_graph": False, "find_unused_parameters": True}
-        trainable = [p for p in self.model.module.parameters() if p.requires_grad]
-        self.reducer = WeightedReducer(
-            group,
-            self.timer,
-            self.pacer,
-            elements=sum(p.numel() for p in trainable),
-            device=device,
-        )
-        self.model.distribute(group, self.reducer, options)
-
     def start_clock(self) -> None:
         """Start timing here, unless the step before ended just now and its end is the start."""
         if not self.timer.started:
@@ -135,6 +165,10 @@ class Stepper:
             self._losses.clear()
             if self.reducer is not None:
                 self.reducer.weight = 1.0 if ticket.local_batch else 0.0
+            if self.norms is not None and self.model is not None:
+                module, steps = self.model.module, self.figures.steps
+                self.norms.loss_scale = self.loss_scale
+                self.norms.begin(module, step=steps, micro_steps=ticket.micro_steps)
 
     def backward(self, loss: torch.Tensor, weight: float | None) -> None:
         """Run the backward pass of the batch under way (see `Run.backward`)."""
@@ -213,6 +247,8 @@ class Stepper:
     def not_finite(self) -> None:
         """The reduced gradients are not finite, on all ranks alike: the step is void."""
         self.void = True
+        if self.norms is not None:
+            self.norms.forget()
 
     def may_step(self) -> bool:
         """Whether the step under way is whole."""
@@ -220,9 +256,20 @@ class Stepper:
             raise _no_backward()
         return self.boundary and not self.void
 
-    def may_schedule(self) -> bool:
-        """Whether the step under way is whole, or none is under way."""
-        return self._ticket is None or (self._ticket.last and not self.void)
+    def schedule_moves(self) -> int:
+        """How many reference batches the step under way completes; 1 where none is under way."""
+        if self._ticket is None:
+            return 1
+        if not self._ticket.last or self.void:
+            return 0
+        batch = self._ticket.cut.batch
+        return 1 if self.adaptation is None else self.adaptation.schedule_moves(batch)
+
+    def learning_rate_factor(self, optimizer: Optimizer) -> float:
+        """The factor on an optimizer's learning rates for the step under way."""
+        if self.adaptation is None or self._ticket is None:
+            return 1.0
+        return self.adaptation.learning_rate_factor(self._ticket.cut.batch, optimizer)
 
     def may_clear(self) -> bool:
         """Whether no gradients of the step under way would be lost, or it is whole."""
@@ -295,6 +342,9 @@ class Stepper:
             if self.reducer is not None:
                 self.reducer.begin()
                 self._reducing = True
+        if self.norms is not None:
+            own = ticket.samples if weight is None else weight * (ticket.samples > 0)
+            self.norms.group(own, self._unit(ticket, weight))
         if weight == 0 and ticket.last and self.model is not None:
             weighted = self._no_loss(self.model)
         if ticket.last or (ticket.samples > 0 and weight != 0):  # else it is wanted nowhere
@@ -311,6 +361,17 @@ class Stepper:
             self.pacer.begin(time.perf_counter())
         if self.reducer is None and weight is not None:
             self._rescale_gradients()
+        if self.norms is not None and self.model is not None and not self.void:
+            self.norms.reduce(
+                self.model.module,
+                batch=ticket.cut.batch,
+                weight=ticket.cut.batch if weight is None else self._total_weight,
+                group=None if self.reducer is None else self.reducer.group,
+            )
+
+    def _unit(self, ticket: Ticket, weight: float | None) -> float:
+        """Return what the weight of a batch is divided by in its loss."""
+        return float(ticket.cut.batch if weight is None else self._weight_unit or 1.0)
 
     @staticmethod
     def _no_loss(model: PreparedModel) -> torch.Tensor:

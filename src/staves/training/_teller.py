@@ -110,6 +110,8 @@ class Teller:
             generation=generation,
             total_samples=_total_samples(figures, loader, plan),
             batch=plan.batch,
+            goodput=plan.goodput,
+            **figures.adaptive(),
             local_batches=list(plan.local_batches),
             plan_step_seconds=figures.step_percentiles(last=200, of_plan=True),
             predicted_step_seconds=plan.predicted_seconds,
@@ -124,6 +126,8 @@ def _total_samples(figures: Figures, loader: Loader | None, plan: Plan) -> int |
     """Return the samples of all passes that the script asks for; None where it has no loader."""
     if loader is None or figures.epochs_wanted is None:
         return None
-    cursor = loader.cursor
+    adaptation, cursor = figures.adaptation, loader.cursor
+    if adaptation is not None and adaptation.target is not None and adaptation.progress > 0:
+        return round(figures.samples + adaptation.samples_left(figures.samples))
     left_out = cursor.length % plan.batch if cursor.drop_last else 0
     return figures.epochs_wanted * (cursor.length - left_out)

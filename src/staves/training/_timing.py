@@ -65,16 +65,18 @@ class StepRecord:
     `forward` runs from the step's start to the start of its last backward pass, `backward` from
     there to the last bucket's readiness; `ready[j]` is when bucket j was ready, counted from the
     start of the backward pass; `wire[j]` is how long this rank saw bucket j under way. Seconds.
+    Under accumulation all micro-steps but the last backward pass count as forward.
     """
 
     step: int
     plan: int
-    samples: int
+    samples: float
     forward: float
     backward: float
     ready: tuple[float, ...]
     wire: tuple[float, ...]
     step_seconds: float
+    micro_steps: int = 1
 
 
 class StepTimer:
@@ -125,7 +127,9 @@ class StepTimer:
         """All buckets are reduced: the step ends here, and the next one starts."""
         self._end = self.clock.now()
 
-    def read(self, *, step: int, plan: int, samples: int) -> StepRecord | None:
+    def read(
+        self, *, step: int, plan: int, samples: int, micro_steps: int = 1
+    ) -> StepRecord | None:
         """Return the step that ended, and start the next; None where it cannot be known."""
         start, end = self._start, self._end
         self._start = end
@@ -156,4 +160,5 @@ class StepTimer:
             ready=tuple(r or 0.0 for r in ready),
             wire=tuple(w or 0.0 for w in wire),
             step_seconds=total or 0.0,
+            micro_steps=micro_steps,
         )

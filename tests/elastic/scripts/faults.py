@@ -18,6 +18,7 @@ import torch
 
 from staves.training import _session, _state
 from staves.training._crew import SupervisedCrew
+from staves.training._noise import GradientNorms
 from staves.training._reducer import WeightedReducer
 from staves.training._run import Run
 
@@ -91,6 +92,8 @@ def _patch(fault: Fault, kind: str, optimizer: torch.optim.Optimizer) -> None:
                 raise ArithmeticError("half of it is done")
 
         optimizer.register_step_post_hook(fail)
+    elif kind == "before the norms are added up":
+        _before(GradientNorms, "_own_share", lambda: fault.now(kind))
     elif kind == "source during the transfer":
         _before(_state, "_send", lambda: fault.now(kind))
     elif kind == "receiver during the transfer":

@@ -3,6 +3,7 @@
 worker.py FOLDER
 
 FOLDER/allow     steps that may be begun; without it, all
+FOLDER/adaptive  where this exists, the noise scale is measured
 FOLDER/faults    JSON list of faults (see `faults.py`)
 FOLDER/stall-M   member M waits in its loop while this exists
 FOLDER/dawdle-M  member M evaluates slowly while this exists
@@ -109,7 +110,9 @@ def main() -> None:
     (folder / "pids" / member).write_text(str(os.getpid()))
     with (folder / "once-calls").open("a") as calls:
         staves.Run.once(lambda: print(member, file=calls, flush=True))
-    run = staves.init(batch_size=BATCH, seed=SEED)
+    adaptive = (folder / "adaptive").exists()
+    batch = staves.Adaptive(BATCH, max=BATCH) if adaptive else BATCH
+    run = staves.init(batch_size=batch, seed=SEED)
     torch.manual_seed(SEED if run.is_main else 77)  # rank 0's parameters must win
     module = nn.Sequential(
         nn.Linear(8, HIDDEN), nn.Tanh(), nn.Linear(HIDDEN, HIDDEN), nn.Tanh(), nn.Linear(HIDDEN, 1)
@@ -130,7 +133,8 @@ def main() -> None:
         for x, y in batches:
             pace(folder, member, run.committed_steps)
             fault.before_step()
-            assert run.boundary, "no accumulation here: every batch is its step's last"
+            # A device alone needs two micro-batches for its noise scale.
+            assert run.boundary or adaptive, "no accumulation here: every batch is its step's last"
             assert not run.committed, "no backward pass has reduced it yet"
             body_.zero_grad()
             head_.zero_grad()

@@ -12,6 +12,7 @@ _OF_PROGRESS = (
     "step", "epoch", "samples", "total_samples", "batch", "loss", "local_batches",
     "predicted_step_seconds", "even_step_seconds", "even_step_source", "metrics",
 )  # fmt: skip
+_OF_AN_ADAPTIVE_BATCH = ("noise_scale", "goodput", "learning_rate_factor", "reference_steps")
 _OF_A_SPAN = (
     "local_batches", "predicted_step_seconds", "even_step_seconds", "even_step_source",
     "pause_seconds",
@@ -113,6 +114,7 @@ class StatusFile:
     def _progress(self, message: dict[str, Any]) -> None:
         seconds = message["step_seconds"]
         progress = {name: message[name] for name in _OF_PROGRESS}
+        progress |= {name: message.get(name) for name in _OF_AN_ADAPTIVE_BATCH}
         progress["step_seconds"] = None if seconds is None else seconds["p50"]
         self._document["progress"] = progress
         self._progressed = True

@@ -1,0 +1,160 @@
+"""What a run with an adaptive batch knows of itself."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+import staves
+from staves.convergence import NoiseScale
+from staves.errors import InputError
+from staves.training import GlobalCursor
+from staves.training._adaptation import Adaptation
+from staves.training._batch_choice import BatchRange
+from staves.training._figures import Figures
+from staves.training._noise import Measured
+from staves.training._progress import Progress
+
+
+def sgd() -> torch.optim.Optimizer:
+    return torch.optim.SGD(nn.Linear(1, 1).parameters(), lr=1.0)
+
+
+def measured(scale: float, batch: int = 32, *, preconditioned: bool = False) -> Measured:
+    return Measured(NoiseScale(1.0, scale), batch, preconditioned)
+
+
+def settled(scale: float, **options: Any) -> Adaptation:
+    """With a noise scale that has been measured for a while."""
+    adaptation = Adaptation(staves.Adaptive(32, **options))
+    for step in range(20):
+        adaptation.committed(32, measured(scale * (1 + 1e-6 * (-1) ** step)))
+    return adaptation
+
+
+@given(st.lists(st.integers(1, 500), min_size=1, max_size=60), st.floats(1, 256))
+def test_a_schedule_moves_once_for_every_reference_batch_of_progress(
+    batches: list[int], scale: float
+) -> None:
+    adaptation = settled(scale)
+    before, moves = math.floor(adaptation.progress), 0
+    for batch in batches:
+        moves += adaptation.schedule_moves(batch)
+        adaptation.committed(batch, None)
+    assert moves == math.floor(adaptation.progress) - before
+
+
+def test_progress_is_the_sum_of_gains_and_short_batches_count_as_steps() -> None:
+    adaptation = settled(64.0)
+    assert adaptation.progress == 20
+    assert adaptation.gain(32) == adaptation.gain(5) == 1.0
+    assert adaptation.gain(128) == pytest.approx(4 * (64 + 32) / (64 + 128), rel=1e-5)
+    adaptation.committed(128, None)
+    assert adaptation.progress == pytest.approx(22, rel=1e-5)
+
+
+def test_nothing_is_gained_before_anything_is_known() -> None:
+    adaptation = Adaptation(staves.Adaptive(32))
+    assert adaptation.noise_scale is None
+    assert adaptation.gain(320) == pytest.approx(1.0)
+
+
+def test_rules_by_optimizer() -> None:
+    adam = torch.optim.AdamW(nn.Linear(1, 1).parameters())
+    auto, worth = settled(64.0), pytest.approx(2.0, rel=1e-5)
+    assert auto.learning_rate_factor(128, sgd()) == worth
+    assert auto.learning_rate_factor(128, adam) == 2.0
+    assert auto.learning_rate_factor(288, adam) == 3.0
+    assert settled(64.0, learning_rate="linear").learning_rate_factor(128, adam) == 4.0
+    assert settled(64.0, learning_rate="none").learning_rate_factor(128, adam) == 1.0
+    assert settled(64.0, learning_rate="adascale").learning_rate_factor(128, adam) == worth
+    for optimizer in (sgd(), adam):
+        assert auto.learning_rate_factor(32, optimizer) == 1.0
+    with pytest.raises(InputError, match="no rule"):
+        staves.Adaptive(32, learning_rate="cubic")  # type: ignore[arg-type]
+
+
+def test_what_may_be_chosen() -> None:
+    assert Adaptation(staves.Adaptive(32, max=256)).allowed(10_000) == BatchRange(32, 32, 256)
+    assert Adaptation(staves.Adaptive(32, max=256)).allowed(100) == BatchRange(32, 32, 100)
+    assert Adaptation(staves.Adaptive(32)).allowed(10_000) == BatchRange(32, 32, 10_000)
+    assert not Adaptation(staves.Adaptive(32)).allowed(20).adaptive
+    pinned = Adaptation(staves.Adaptive(32), pinned=128)
+    assert (pinned.batch, pinned.allowed(10_000)) == (128, BatchRange(32, 128, 128))
+
+
+def test_another_norm_starts_another_average() -> None:
+    adaptation = settled(64.0)
+    adaptation.committed(32, measured(7.0, preconditioned=True))
+    assert adaptation.running.steps == 1
+    adaptation.committed(32, measured(7.0, preconditioned=True))
+    assert adaptation.running.steps == pytest.approx(2, rel=1e-2)
+
+
+class Length:
+    """As much of a loader as progress asks for."""
+
+    def __init__(self) -> None:
+        self.cursor = GlobalCursor(320, 0)
+
+    def __len__(self) -> int:
+        return 10
+
+    def reissue(self) -> None: ...
+
+
+def progress(adaptation: Adaptation | None) -> Progress:
+    made = Progress(Figures(None), seed=0)
+    made.adaptation = adaptation
+    return made
+
+
+def test_state_goes_to_joiners_and_into_checkpoints() -> None:
+    first = settled(64.0)
+    first.batch = 96
+    first.leave_out(2.5)
+    saved = progress(first).capture()
+    second = Adaptation(staves.Adaptive(32))
+    progress(second).load(saved)
+    assert second.to_document() == first.to_document()
+    assert second.noise_scale == first.noise_scale
+    smaller = Adaptation(staves.Adaptive(32, max=64))
+    progress(smaller).load(saved)
+    assert smaller.batch == 64
+
+
+def test_older_states_and_those_of_a_fixed_batch_load() -> None:
+    for fixed in (progress(None).capture(), progress(None).capture()):
+        fixed["progress"]["figures"]["steps"] = 7
+        adaptation = Adaptation(staves.Adaptive(32))
+        progress(adaptation).load(fixed)
+        assert (adaptation.progress, adaptation.batch) == (7.0, 32)
+    del fixed["progress"]["adaptation"], fixed["progress"]["figures"]["even_batch"]
+    progress(Adaptation(staves.Adaptive(32))).load(fixed)
+    progress(None).load(progress(settled(64.0)).capture())
+
+
+def test_the_end_is_a_matter_of_progress() -> None:
+    made = progress(settled(64.0))
+    made.take_loader(Length())  # type: ignore[arg-type]
+    adaptation = made.adaptation
+    assert adaptation is not None
+    made.aim(2)
+    assert adaptation.target == 20
+    assert made.reached(2, epoch=1)
+    made.aim(3)  # a second loop goes on behind the first
+    assert adaptation.target == 50
+    assert not made.reached(5, epoch=9)
+    adaptation.committed(32, None)
+    assert adaptation.samples_left(21 * 32) == pytest.approx(29 * 32)
+    made.break_off()  # a whole pass is left out: its ten steps count
+    assert adaptation.samples_left(21 * 32) == pytest.approx(19 * 32)
+    made.aim(None)
+    assert not made.reached(5, epoch=4)
+    assert made.reached(5, epoch=5)
