@@ -103,7 +103,7 @@ def init(
     folder = environment.checkpoint or checkpoint
     if folder is not None and not environment.probing:
         every = environment.checkpoint_every or checkpoint_every
-        session.checkpoints = Checkpoints(
+        session.saving.checkpoints = Checkpoints(
             Path(folder),
             every=float(every) if isinstance(every, (int, float)) else duration(every),
             keep=checkpoint_keep,

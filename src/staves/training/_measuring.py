@@ -66,7 +66,8 @@ class Measuring:
     ) -> None:
         """A generation begins with `step`: nothing measured before is of its plan."""
         self._rank, self._name = rank, planner.devices[rank].name
-        self._exchange, self._decisions = exchange, 0
+        if exchange is not self._exchange:  # else flags of decisions before are still up
+            self._exchange, self._decisions = exchange, 0
         self._records.clear()
         self._adopted(planner, step, changed=True)
 

@@ -165,6 +165,11 @@ class GradientNorms:
         step = noise_scale.from_sums(weighted, round(groups), pending.batch, square)
         return Measured(step, pending.batch, pending.preconditioned)
 
+    def forget(self) -> None:
+        """The step whose norms were sent last is void, on all ranks alike."""
+        if self._pending:
+            self._pending.pop()
+
     def drop(self) -> list[Any]:
         """Forget what is under way, and return it (to be parked where its generation broke).
 

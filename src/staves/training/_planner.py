@@ -212,6 +212,12 @@ class Planner:
         check_split(split, self.batch, len(self.devices))
         return Plan(self.plan.number, "fixed", tuple(split), self.micro_steps_of(split))
 
+    def may_accumulate(self, split: object) -> bool:
+        """Whether a step may have several micro-steps, by the plan or by a user's `split` of each
+        step."""
+        limited = any(cap is not None for cap in self.caps)
+        return self.plan.micro_steps > 1 or (callable(split) and limited)
+
     def micro_steps_of(self, split: Sequence[int]) -> int:
         """Return the micro-steps that a split needs so that no device holds more than its cap."""
         pairs = zip(split, self.caps, strict=True)
