@@ -1,6 +1,7 @@
 """The same policies on simulated time: what would have happened to these jobs on this cluster."""
 
 from staves.simulation._application import Application, Statistics
+from staves.simulation._availability import Availability
 from staves.simulation._conditions import Conditions
 from staves.simulation._decide_only import Timed, decide_only
 from staves.simulation._generate import generate
@@ -15,7 +16,15 @@ from staves.simulation._submissions import AnyApplication, submissions
 from staves.simulation._summary import job_document, summary
 from staves.simulation._synthetic import synthetic_applications
 from staves.simulation._work import FluidWork, Placement, Submission, Work
-from staves.simulation._workload import Request, Workload, read_workload
+from staves.simulation._workload import Request, Workload
+from staves.simulation.readers import (
+    NodeList,
+    ThroughputTable,
+    read_availability,
+    read_file,
+    read_node_list,
+    read_workload,
+)
 
 __all__ = [
     "IN_PLACE_SECONDS",
@@ -23,10 +32,12 @@ __all__ = [
     "TYPE_NAMES",
     "AnyApplication",
     "Application",
+    "Availability",
     "Conditions",
     "Experiment",
     "FluidWork",
     "JobResult",
+    "NodeList",
     "Pause",
     "Placement",
     "Request",
@@ -35,6 +46,7 @@ __all__ = [
     "Span",
     "Statistics",
     "Submission",
+    "ThroughputTable",
     "Timed",
     "Timing",
     "Work",
@@ -43,6 +55,9 @@ __all__ = [
     "generate",
     "job_document",
     "material",
+    "read_availability",
+    "read_file",
+    "read_node_list",
     "read_profiles",
     "read_workload",
     "replay",

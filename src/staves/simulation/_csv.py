@@ -106,7 +106,11 @@ def read_rows(path: Path, columns: Sequence[str]) -> Iterator[Row]:
         InputError: as `read_lines`; a column is absent or stands twice, or a line has more or
             fewer cells than there are columns.
     """
-    lines = read_lines(path)
+    return rows_in(path, read_lines(path), columns)
+
+
+def rows_in(path: Path, lines: Sequence[str], columns: Sequence[str]) -> Iterator[Row]:
+    """Yield the rows of a comma-separated file whose lines were read: see `read_rows`."""
     if not lines:
         raise InputError(f"{path}:1: is empty", hint=f"wanted columns: {', '.join(columns)}")
     reader = csv.reader(lines, strict=True)

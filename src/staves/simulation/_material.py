@@ -9,13 +9,15 @@ from pathlib import Path
 
 from staves.errors import InputError, quoted
 from staves.hardware import Cluster, read_cluster
+from staves.simulation._counted import Counted
 from staves.simulation._generate import generate
 from staves.simulation._profiles import read_profiles
-from staves.simulation._rated import RatedApplication, read_throughputs
+from staves.simulation._rated import RatedApplication
 from staves.simulation._setup import Setup, sia_cluster
 from staves.simulation._submissions import AnyApplication
 from staves.simulation._synthetic import synthetic_applications
-from staves.simulation._workload import Workload, read_workload
+from staves.simulation._workload import Workload
+from staves.simulation.readers import read_throughputs, read_workload
 
 _PRESET = re.compile(r"sia-(\d{1,7})")
 _SYNTHETIC = re.compile(r"synthetic-(\d{1,6})")
@@ -92,9 +94,11 @@ def _with_throughput(
             f"{workload.name}: no job has a throughput on {', '.join(types)}",
             hint="throughputs go with a trace of Gavel, and a cluster of its types",
         )
-    note = f"{workload.name}: {dropped} jobs have no throughput, and were dropped"
+    counted = Counted(dropped, "are jobs without a throughput", dropped=True)
     return replace(
-        workload, requests=kept, notes=(*workload.notes, note) if dropped else workload.notes
+        workload,
+        requests=kept,
+        counted=(*workload.counted, counted) if dropped else workload.counted,
     )
 
 
