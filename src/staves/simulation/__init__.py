@@ -4,8 +4,10 @@ from staves.simulation._application import Application, Statistics
 from staves.simulation._availability import Availability
 from staves.simulation._conditions import Conditions
 from staves.simulation._decide_only import Timed, decide_only
+from staves.simulation._describe import describe
 from staves.simulation._generate import generate
 from staves.simulation._material import material, synthetic_jobs
+from staves.simulation._own_form import to_own_form
 from staves.simulation._profiles import read_profiles
 from staves.simulation._report import write_report
 from staves.simulation._results import JobResult, Pause, Simulation, Span, Timing
@@ -15,6 +17,7 @@ from staves.simulation._simulate import replay, simulate
 from staves.simulation._submissions import AnyApplication, submissions
 from staves.simulation._summary import job_document, summary
 from staves.simulation._synthetic import synthetic_applications
+from staves.simulation._trace_plot import write_plot
 from staves.simulation._work import FluidWork, Placement, Submission, Work
 from staves.simulation._workload import Request, Workload
 from staves.simulation.readers import (
@@ -52,6 +55,7 @@ __all__ = [
     "Work",
     "Workload",
     "decide_only",
+    "describe",
     "generate",
     "job_document",
     "material",
@@ -69,5 +73,7 @@ __all__ = [
     "summary",
     "synthetic_applications",
     "synthetic_jobs",
+    "to_own_form",
+    "write_plot",
     "write_report",
 ]

@@ -6,6 +6,7 @@ file to what it holds.
 
 from staves.simulation.readers._gavel_rates import read_throughputs
 from staves.simulation.readers._nodes import NodeList
+from staves.simulation.readers._pollux import COLUMNS, OPTIONAL
 from staves.simulation.readers._registry import (
     FORMATS,
     Contents,
@@ -18,7 +19,9 @@ from staves.simulation.readers._registry import (
 from staves.simulation.readers._table import Cell, ThroughputTable
 
 __all__ = [
+    "COLUMNS",
     "FORMATS",
+    "OPTIONAL",
     "Cell",
     "Contents",
     "NodeList",

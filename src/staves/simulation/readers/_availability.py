@@ -25,7 +25,10 @@ def _read_list(source: Source) -> Availability:
             raise InputError(f"{source.path}: {where}: must be an object", hint='{"Time", "GPUs"}')
         count = entry(source.path, where, value, "GPUs")
         if count != int(count):
-            raise InputError(f"{source.path}: {where}: GPUs: {count:g} is no whole number")
+            raise InputError(
+                f"{source.path}: {where}: GPUs: {count:g} is no whole number",
+                hint="correct the entry",
+            )
         times.append(entry(source.path, where, value, "Time"))
         counts.append(int(count))
     lines = list(range(1, len(times) + 1))

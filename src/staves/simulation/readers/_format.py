@@ -103,7 +103,9 @@ def _document(path: Path, text: str) -> Any:
     except (RecursionError, ValueError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"{path}: not JSON that can be read: {error}") from None
+        raise InputError(
+            f"{path}: not JSON that can be read: {error}", hint="correct the file"
+        ) from None
 
 
 def entry(path: Path, where: str, value: Mapping[str, Any], key: str) -> float:
@@ -116,5 +118,7 @@ def entry(path: Path, where: str, value: Mapping[str, Any], key: str) -> float:
     if isinstance(number, bool) or not isinstance(number, (int, float)):
         raise InputError(f"{path}: {where}: {key}: must be a number", hint="correct the entry")
     if not 0 <= number < 1e15:
-        raise InputError(f"{path}: {where}: {key}: {number} is out of range")
+        raise InputError(
+            f"{path}: {where}: {key}: {number} is out of range", hint="correct the entry"
+        )
     return float(number)

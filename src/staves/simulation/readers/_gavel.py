@@ -38,6 +38,7 @@ def read(source: Source) -> Workload:
     jobs = Jobs(source)
     assumed: tuple[str, ...] = ()
     layout: tuple[str, ...] | None = None
+    seen: set[str] = set()
     for line, text in enumerate(source.lines, 1):
         if not text.strip():
             continue
@@ -53,6 +54,9 @@ def read(source: Source) -> Workload:
         if found != layout:
             last = found[-1]
             raise row.error(last, f"{len(cells)} cells, but {len(layout)} in the first line")
+        if text in seen:
+            jobs.tally.note("repeat another line: they are jobs of their own", line)
+        seen.add(text)
         jobs.add(row, _request(row, jobs))
         if "duration" in found:
             assumed = ("a job's duration is that at its first batch, on the devices it asks for",)

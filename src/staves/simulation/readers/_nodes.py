@@ -130,7 +130,10 @@ def _read_gavel(source: Source) -> NodeList:
                 hint="like 500:0:0",
             )
         if any(len(part) > 7 for part in counts):
-            raise InputError(f"{source.path}: {quoted(key)}: {quoted(texts[0])}: too many devices")
+            raise InputError(
+                f"{source.path}: {quoted(key)}: {quoted(texts[0])}: too many devices",
+                hint="like 500:0:0",
+            )
         made += [
             Node(f"{name}-{index}", {name: 1})
             for name, count in zip(_GAVEL_TYPES, counts, strict=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from staves.simulation._csv import Row
 from staves.simulation._workload import Request, Workload
 from staves.simulation.readers._devices import device_type
@@ -94,7 +92,7 @@ def _end_of_head(times: list[float]) -> float:
     ordered = sorted(times)
     if not ordered:
         return 0.0
-    cut = ordered[min(math.ceil(_HEAD * len(ordered)), len(ordered) - 1)]
+    cut = ordered[int(_HEAD * len(ordered))]
     return cut if cut - ordered[0] > 0.5 * (ordered[-1] - ordered[0]) > 0 else ordered[0]
 
 

@@ -70,9 +70,7 @@ def _format(source: Source) -> Format:
     claiming = [one for one in FORMATS if one.claims(source.header)]
     if not claiming:
         what = "this JSON" if source.document is not None else _columns(source)
-        known = "; ".join(
-            f"{one.name} ({', '.join(one.columns) or 'no header'})" for one in FORMATS
-        )
+        known = "; ".join(one.name for one in FORMATS)
         raise InputError(f"{source.path}:1: no known format has {what}", hint=f"known: {known}")
     return max(claiming, key=lambda one: one.likeness(source.header))
 

@@ -163,7 +163,10 @@ def _read_elasticflow(source: Source) -> ThroughputTable:
     counts = tuple(name for name in source.header if name != "global_batch_size")
     for name in counts:
         if not name.isascii() or not name.isdigit() or not 0 < int(name) < 10**6:
-            raise InputError(f"{source.path}:1: {quoted(name)} is no number of devices")
+            raise InputError(
+                f"{source.path}:1: {quoted(name)} is no number of devices",
+                hint="wanted columns: global_batch_size,1,2,4,...",
+            )
     tally = Tally()
 
     def lines() -> Iterator[Measured]:
