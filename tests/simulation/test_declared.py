@@ -49,7 +49,8 @@ def test_what_does_not_fit_is_dropped_and_counted(tmp_path: Path) -> None:
         material(*files(tmp_path, PODS, other), [], SETUPS["sia"])
 
 
-PODS = """name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,creation_time,deletion_time,scheduled_time
+_TIMES = "creation_time,deletion_time,scheduled_time"
+PODS = f"""name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,{_TIMES}
 a,1,1,1,1000,T4|P100,0,100,0
 b,1,1,1,1000,V100M16,10,100,10
 """
