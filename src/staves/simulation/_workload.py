@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,8 @@ class Request:
         minimum, maximum: devices that it may have, where the workload says so.
         weight: of its delay against that of others.
         preemptible: whether its devices may be taken or changed before it ends.
+        deadline: when it should have ended, seconds since the workload's start; inf for no such
+            time.
     """
 
     name: str
@@ -43,6 +46,7 @@ class Request:
     maximum: int | None = None
     weight: float = 1.0
     preemptible: bool = True
+    deadline: float = math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +79,8 @@ def _read_csv(path: Path) -> Workload:
     """Read a workload in the layout of Pollux and Sia: one job a line, columns as in `COLUMNS`.
 
     Our own layout has more columns, each of which may be absent, or empty in a line: kind
-    (adaptive, elastic, rigid), minimum, maximum, weight, preemptible (1 or 0).
+    (adaptive, elastic, rigid), minimum, maximum, weight, preemptible (1 or 0), deadline (seconds
+    since the workload's start).
 
     Lines that repeat another are dropped, lines out of order of time are put in order, and the
     workload's notes count both.
@@ -127,6 +132,7 @@ def _request(row: Row) -> Request:
         maximum=maximum,
         weight=weight,
         preemptible=preemptible == "1",
+        deadline=row.number("deadline") if row.says("deadline") else math.inf,
     )
 
 
