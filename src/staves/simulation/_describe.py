@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -71,7 +72,7 @@ def _jobs(requests: Sequence[Request]) -> dict[str, Any]:
         "applications": _counts(request.application for request in requests),
         "types": dict(sorted(named.items())),
         "tenants": len({request.tenant for request in requests} - {""}),
-        "deadlines": sum(request.deadline is not None for request in requests),
+        "deadlines": sum(math.isfinite(request.deadline) for request in requests),
         "fractions": sum(request.share < 1 for request in requests),
         "durations_seconds": _spread(seconds),
         "device_seconds": sum(r.devices * r.seconds for r in requests if r.seconds is not None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 
 import yaml
 
@@ -57,7 +58,7 @@ def _cells(request: Request) -> dict[str, object]:
         "preemptible": None if request.preemptible else 0,
         "seconds": None if request.seconds is None else repr(request.seconds),
         "steps": None if request.steps is None else repr(request.steps),
-        "deadline": None if request.deadline is None else repr(request.deadline),
+        "deadline": repr(request.deadline) if math.isfinite(request.deadline) else None,
         "types": None if request.types is None else "|".join(request.types),
         "share": repr(request.share) if request.share != 1 else None,
         "tenant": request.tenant or None,

@@ -119,6 +119,7 @@ def _view(
         resize_pause=pause if in_place_seconds is None else in_place_seconds,
         application=application.name,
         requested=request.devices,
+        deadline=request.deadline,
     )
 
 

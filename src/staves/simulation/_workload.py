@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from staves.scheduling import JobKind
@@ -20,7 +21,6 @@ class Request:
         batch: total batch that it asks for, samples; 1 where the workload does not say it.
         steps: work in steps, where the workload says it; else it follows from the profile.
         seconds: how long it ran, or is declared to run, on the devices that it asks for.
-        deadline: by when it should end, in seconds since the workload's start.
         kind: what it can do, where the workload says it; else as the policy takes all jobs.
         minimum, maximum: devices that it may have, where the workload says so.
         types: device types that it may have; None for any.
@@ -29,6 +29,8 @@ class Request:
         tenant: whose it is; empty where the workload does not say it.
         weight: of its delay against that of others.
         preemptible: whether its devices may be taken or changed before it ends.
+        deadline: when it should have ended, seconds since the workload's start; inf for no such
+            time.
     """
 
     name: str
@@ -38,7 +40,6 @@ class Request:
     batch: int = 1
     steps: float | None = None
     seconds: float | None = None
-    deadline: float | None = None
     kind: JobKind | None = None
     minimum: int | None = None
     maximum: int | None = None
@@ -47,6 +48,7 @@ class Request:
     tenant: str = ""
     weight: float = 1.0
     preemptible: bool = True
+    deadline: float = math.inf
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from staves.errors import quoted
 from staves.simulation._csv import Row
 from staves.simulation._workload import Request, Workload
@@ -49,7 +51,7 @@ def read(source: Source) -> Workload:
             row.count("num_gpu"),
             steps=float(row.count("iterations", least=1)),
             seconds=row.number("duration") * _MINUTE,
-            deadline=None if kind == "best" else time + expected * _MINUTE,
+            deadline=math.inf if kind == "best" else time + expected * _MINUTE,
             tenant=row.text("user"),
         )
         jobs.add(row, request, "job_id")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from staves.simulation._workload import Request, Workload
 from staves.simulation.readers._format import Format, Source
 from staves.simulation.readers._jobs import Jobs
@@ -43,7 +45,7 @@ def read(source: Source) -> Workload:
             row.count("batch_size", least=1),
             steps=float(row.count("iteration", least=1)),
             seconds=row.number("duration"),
-            deadline=None if best_effort else deadline,
+            deadline=math.inf if best_effort else deadline,
         )
         jobs.add(row, request, "job_id")
     return jobs.workload(("a job's duration is that on the devices it asks for",))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from staves.errors import InputError, quoted
@@ -83,7 +84,7 @@ def _request(row: Row, jobs: Jobs) -> Request:
         devices,
         steps=steps,
         seconds=seconds,
-        deadline=None if slo < 0 else time + slo,
+        deadline=math.inf if slo < 0 else time + slo,
         weight=weight,
     )
 

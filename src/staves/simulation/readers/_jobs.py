@@ -92,5 +92,4 @@ class Jobs:
 
 
 def _shifted(request: Request, zero: float) -> Request:
-    deadline = None if request.deadline is None else request.deadline - zero
-    return replace(request, time=request.time - zero, deadline=deadline)
+    return replace(request, time=request.time - zero, deadline=request.deadline - zero)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import get_args
 
 from staves.documents import suggestion
@@ -65,7 +66,7 @@ def _request(row: Row) -> Request:
         row.count("batch_size", least=1),
         steps=_positive(row, "steps"),
         seconds=_positive(row, "seconds"),
-        deadline=row.number("deadline") if row.says("deadline") else None,
+        deadline=row.number("deadline") if row.says("deadline") else math.inf,
         kind=kind,
         minimum=minimum,
         maximum=maximum,
