@@ -2,6 +2,7 @@
 
 from staves.simulation._application import Application, Statistics
 from staves.simulation._availability import Availability
+from staves.simulation._compare import FIGURES, compare
 from staves.simulation._conditions import Conditions
 from staves.simulation._decide_only import Timed, decide_only
 from staves.simulation._describe import describe
@@ -30,6 +31,7 @@ from staves.simulation.readers import (
 )
 
 __all__ = [
+    "FIGURES",
     "IN_PLACE_SECONDS",
     "SETUPS",
     "TYPE_NAMES",
@@ -54,6 +56,7 @@ __all__ = [
     "Timing",
     "Work",
     "Workload",
+    "compare",
     "decide_only",
     "describe",
     "generate",
