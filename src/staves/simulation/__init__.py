@@ -5,7 +5,7 @@ from staves.simulation._availability import Availability
 from staves.simulation._compare import FIGURES, compare
 from staves.simulation._conditions import Conditions
 from staves.simulation._decide_only import Timed, decide_only
-from staves.simulation._describe import describe
+from staves.simulation._describe import demand, describe
 from staves.simulation._generate import generate
 from staves.simulation._material import material, synthetic_jobs
 from staves.simulation._own_form import to_own_form
@@ -58,6 +58,7 @@ __all__ = [
     "Workload",
     "compare",
     "decide_only",
+    "demand",
     "describe",
     "generate",
     "job_document",
