@@ -20,7 +20,7 @@ FILES += [(f"{name}.json", text) for name, text in JSON_SAMPLES.items()]
 @pytest.fixture(params=FILES, ids=lambda file: str(file[0]))
 def file(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     name, text = request.param
-    path = tmp_path / name
+    path: Path = tmp_path / name
     path.parent.mkdir(exist_ok=True)
     path.write_text(text)
     return path
@@ -77,6 +77,26 @@ def test_an_unknown_file_is_one_error_that_lists_what_is_known(
     assert f"{file}:1: no known format has the columns 'colour, weight'" in told
     assert "Philly job list" in told
     assert told.count("\n") == 1
+
+
+def test_a_part_of_a_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, out = tmp_path / "philly.csv", tmp_path / "part.csv"
+    lines = ["timestamp,duration,num_gpus,gpu_time,cluster"]
+    lines += [f"2017-10-09 {hour:02}:30:00,60,1,60,vc-{hour % 2}" for hour in range(10)]
+    file.write_text("\n".join(lines))
+    options = ["trace", "convert", str(file), "--output", str(out)]
+    assert run_command([*options, "--since-hours", "2", "--hours", "5", "--tenant", "vc-0"]) == 0
+    contents = read_file(out).contents
+    assert isinstance(contents, Workload)
+    assert [(r.time / 3600, r.tenant) for r in contents.requests] == [
+        (0.0, "vc-0"),
+        (2.0, "vc-0"),
+        (4.0, "vc-0"),
+    ]
+    capsys.readouterr()
+    for wrong in (["--tenant", "nobody"], ["--hours", "0"], ["--since-hours", "nan"]):
+        assert run_command([*options, *wrong]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
 
 
 def test_demand_is_the_area_under_the_jobs(tmp_path: Path) -> None:

@@ -145,7 +145,8 @@ def words(folder: Path, sample: Sample, draw: random.Random) -> None:
 
 def huge(folder: Path, sample: Sample, draw: random.Random) -> None:
     damaged = Damaged(sample, draw)
-    refused(folder, sample, damaged.with_cell(damaged.a_number(), "1e999"), f":{damaged.line}:")
+    text = draw.choice(["1e999", "1e308", "Infinity"])
+    refused(folder, sample, damaged.with_cell(damaged.a_number(), text), f":{damaged.line}:")
 
 
 def not_utf8(folder: Path, sample: Sample, draw: random.Random) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,6 +10,7 @@ import typer
 
 from staves.cli._output import messages, output, print_json
 from staves.cli._service import cell, print_table
+from staves.errors import InputError
 
 trace = typer.Typer(
     help="Show and convert public files: jobs, nodes, availability, throughputs.",
@@ -44,12 +46,30 @@ def show(
 def convert(
     file: File,
     to: Annotated[Path, typer.Option("--output", metavar="FILE", help="Write it there.")],
+    since: Annotated[
+        float, typer.Option("--since-hours", metavar="H", help="Of jobs: those that come then on.")
+    ] = 0.0,
+    hours: Annotated[
+        float, typer.Option("--hours", metavar="H", help="Of jobs: those that come within.")
+    ] = math.inf,
+    tenant: Annotated[
+        str | None, typer.Option("--tenant", metavar="NAME", help="Of jobs: those of this one.")
+    ] = None,
 ) -> None:
     """Write a file in Staves's own form: a workload, a cluster file, or the estimator's table."""
-    from staves.simulation import describe, read_file, to_own_form
+    from staves.simulation import Workload, describe, part, read_file, to_own_form
 
     found = read_file(file)
-    to.write_text(to_own_form(found.contents))
+    contents = found.contents
+    chosen = since != 0 or hours != math.inf or tenant is not None
+    if chosen and not isinstance(contents, Workload):
+        raise InputError(
+            f"{file}: holds {found.format.holds}: --since-hours, --hours and --tenant choose jobs",
+            hint="leave them out",
+        )
+    if isinstance(contents, Workload):
+        contents = part(contents, since * 3600, hours * 3600, tenant)
+    to.write_text(to_own_form(contents))
     document = describe(found)
     for trouble in document["dropped"]:
         messages.print(f"staves: {trouble['lines']} lines {trouble['what']}, and were dropped")

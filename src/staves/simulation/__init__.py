@@ -9,6 +9,7 @@ from staves.simulation._describe import demand, describe
 from staves.simulation._generate import generate
 from staves.simulation._material import material, synthetic_jobs
 from staves.simulation._own_form import to_own_form
+from staves.simulation._part import part
 from staves.simulation._profiles import read_profiles
 from staves.simulation._report import write_report
 from staves.simulation._results import JobResult, Pause, Simulation, Span, Timing
@@ -63,6 +64,7 @@ __all__ = [
     "generate",
     "job_document",
     "material",
+    "part",
     "read_availability",
     "read_file",
     "read_node_list",
