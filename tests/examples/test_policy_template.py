@@ -55,7 +55,12 @@ def test_it_is_listed_and_runs_in_the_simulator(installed: dict[str, str], tmp_p
 
 def test_its_own_tests_pass(installed: dict[str, str], tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, *"-m pytest -q -p no:cacheprovider -c".split(), os.devnull, TEMPLATE],
+        [
+            sys.executable,
+            *["-m", "pytest", "-q", "-p", "no:cacheprovider", "-c"],
+            os.devnull,
+            TEMPLATE,
+        ],
         env=installed,
         cwd=tmp_path,
         capture_output=True,
