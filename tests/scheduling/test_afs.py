@@ -33,9 +33,11 @@ def test_where_devices_are_too_few_the_shortest_run() -> None:
     assert Afs().decide(view((2,), *jobs)).chosen == {"y": (1,), "z": (1,)}
 
 
-def test_a_dent_in_the_scaling_is_passed() -> None:
-    dented = job("x", (1.0, 0.7, 0.9, 2.0, 1.5), remaining=10.0)
-    assert Afs().decide(view((5,), dented)).chosen == {"x": (4,)}
+def test_growth_ends_where_one_more_device_gains_nothing() -> None:
+    dented = job("x", (1.0, 1.5, 1.4, 3.0), remaining=10.0)
+    assert Afs().decide(view((4,), dented)).chosen == {"x": (2,)}
+    only_some = job("x", (1.0, 0.0, 1.5), remaining=10.0)  # two devices do not run it
+    assert Afs().decide(view((4,), only_some)).chosen == {"x": (3,)}
 
 
 def test_a_move_must_pay_for_its_pause() -> None:

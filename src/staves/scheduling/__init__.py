@@ -4,7 +4,9 @@ from staves.scheduling._afs import Afs
 from staves.scheduling._allox import Allox
 from staves.scheduling._elasticflow import ElasticFlow
 from staves.scheduling._fifo import Fifo
+from staves.scheduling._growing import Growing
 from staves.scheduling._heet_paper import HeetPaper
+from staves.scheduling._ladders import Ladders, decided, ladders
 from staves.scheduling._lyra import Lyra
 from staves.scheduling._optimus import Optimus
 from staves.scheduling._place import Placing, place
@@ -13,6 +15,7 @@ from staves.scheduling._pollux import Pollux
 from staves.scheduling._pollux_genetic import PolluxGenetic
 from staves.scheduling._probes import with_probes
 from staves.scheduling._registry import policies, policy
+from staves.scheduling._settled import settled
 from staves.scheduling._sia import Sia
 from staves.scheduling._srtf import Srtf
 from staves.scheduling._themis import Themis
@@ -33,10 +36,12 @@ __all__ = [
     "GavelFtf",
     "GavelMakespan",
     "GavelMaxMin",
+    "Growing",
     "Heet",
     "HeetPaper",
     "JobKind",
     "JobView",
+    "Ladders",
     "Lyra",
     "Optimus",
     "Option",
@@ -51,8 +56,11 @@ __all__ = [
     "Themis",
     "Tiresias",
     "View",
+    "decided",
+    "ladders",
     "place",
     "policies",
     "policy",
+    "settled",
     "with_probes",
 ]

@@ -1,4 +1,4 @@
-"""Greedy growth: device after device, or several at once where one alone gains nothing."""
+"""Greedy growth: device after device to whom the policy says."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ class Growing:
     """Jobs that grow on one type each, and the next step of each of them.
 
     A job starts with the fewest devices that run it, on the type where it would end soonest, the
-    pause for a change counted. From there a step goes to the size of the greatest gain of rate a
-    device: one more device, as the papers have it, where scaling is concave; over the dent where it
-    is not. A job whose rate no larger size raises takes no step.
+    pause for a change counted. From there a step goes to the next size that it may have; where that
+    does not raise its rate there is none, even if a larger size would: as the papers have it.
 
     Args:
         ladders: the jobs, J of them.
@@ -115,12 +114,10 @@ class Growing:
             return
         size, room = int(self.size[j]), int(self._free[g])
         self._next_kind[j] = g
-        gain = self.ladders.rates[j, g, size + 1 : size + room + 1] - self.rate[j]
-        self.open[j] = bool((gain > 0).any())
-        if self.open[j]:
-            best = int((gain / np.arange(1, len(gain) + 1)).argmax()) + 1
-            self.next_size[j] = size + best
-            self.next_rate[j] = self.ladders.rates[j, g, size + best]
+        larger = np.flatnonzero(self.ladders.rates[j, g, size + 1 : size + room + 1])
+        self.next_size[j] = size + 1 + int(larger[0]) if len(larger) else size
+        self.next_rate[j] = self.ladders.rates[j, g, self.next_size[j]]
+        self.open[j] = self.next_rate[j] > self.rate[j]
 
 
 def known_work(job: JobView) -> float:

@@ -95,6 +95,19 @@ def ladders(jobs: Sequence[JobView], available: Sequence[int], *, rigid: bool = 
     return Ladders(tuple(jobs), rates)
 
 
+def undominated(cost: Array) -> NDArray[np.int64]:
+    """Return what is worth weighing for one job: rows of type and devices, (C, 2).
+
+    That is what costs less than any smaller number of devices of the type.
+
+    Args:
+        cost: (G, N + 1); inf for what the job may not have.
+    """
+    before = np.full(cost.shape, np.inf)
+    before[:, 1:] = np.minimum.accumulate(cost, axis=1)[:, :-1]
+    return np.argwhere(cost < before)
+
+
 def _allowed(
     job: JobView, available: Sequence[int], every: Table, rigid: bool
 ) -> NDArray[np.bool_]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from staves.scheduling._ladders import Array, Ladders, decided, ladders
+from staves.scheduling._ladders import Array, Ladders, decided, ladders, undominated
 from staves.scheduling._policy import Policy
 from staves.scheduling._settled import settled
 from staves.scheduling._view import Decision, JobView, View
@@ -41,7 +41,7 @@ class Pollux(Policy):
         done, free = settled(view, pausing=True)
         jobs = [job for job in view.jobs if job.id not in done.chosen]
         weighed = Slowness.of(view, ladders(jobs, free))
-        options = [np.argwhere(np.isfinite(cost)) for cost in weighed.cost]  # rows: type, devices
+        options = [undominated(cost) for cost in weighed.cost]
         tables = [np.eye(len(free), dtype=np.int64)[rows[:, 0]] * rows[:, 1:] for rows in options]
         gains = [
             weighed.nothing - cost[rows[:, 0], rows[:, 1]]

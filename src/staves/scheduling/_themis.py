@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from staves.scheduling._growing import Growing
-from staves.scheduling._ladders import Array, Ladders, decided, ladders
+from staves.scheduling._ladders import Array, Ladders, decided, ladders, undominated
 from staves.scheduling._policy import Policy
 from staves.scheduling._rigid import granted, still_fits
 from staves.scheduling._settled import settled
@@ -143,7 +143,7 @@ class Bids:
 
     def won(self, invited: list[int], free: list[int]) -> dict[int, tuple[int, int]]:
         """Return what makes the product of the invited jobs' valuations largest."""
-        options = [np.argwhere(np.isfinite(self.rho[j])) for j in invited]
+        options = [undominated(self.rho[j]) for j in invited]
         types = np.eye(len(free), dtype=np.int64)
         result: Chosen = choose(
             [
