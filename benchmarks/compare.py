@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import sys
 from collections.abc import Sequence
@@ -33,8 +34,11 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     experiments = []
     for workload in arguments.workload:
         made = None
-        for seed in range(arguments.seeds):
-            if made is None or synthetic_jobs(workload) is not None:
+        drawn = synthetic_jobs(workload) is not None
+        # Where nothing is drawn all seeds are one run: counted as many, they would feign certainty.
+        varies = drawn or math.isfinite(arguments.failure_hours)
+        for seed in range(arguments.seeds if varies else 1):
+            if made is None or drawn:
                 profiles = [Path(path) for path in arguments.profiles]
                 setup = SETUPS[arguments.setup]
                 made = material(arguments.cluster, workload, profiles, setup, seed=seed)
@@ -83,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--job-kind", choices=("adaptive", "elastic", "rigid"))
     parser.add_argument("--setup", choices=sorted(SETUPS), default="sia")
-    parser.add_argument("--failure-hours", type=float, default=float("inf"))
+    parser.add_argument("--failure-hours", type=float, default=math.inf)
     parser.add_argument("--processes", type=int, default=1)
     document = measure(parser.parse_args(arguments))
     print(table(document["comparison"]), file=sys.stderr)

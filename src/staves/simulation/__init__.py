@@ -7,6 +7,7 @@ from staves.simulation._conditions import Conditions
 from staves.simulation._decide_only import Timed, decide_only
 from staves.simulation._describe import demand, describe
 from staves.simulation._generate import generate
+from staves.simulation._intervals import interval, over_seeds
 from staves.simulation._material import material, synthetic_jobs
 from staves.simulation._own_form import to_own_form
 from staves.simulation._part import part
@@ -62,8 +63,10 @@ __all__ = [
     "demand",
     "describe",
     "generate",
+    "interval",
     "job_document",
     "material",
+    "over_seeds",
     "part",
     "read_availability",
     "read_file",

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
-import numpy as np
-from scipy.stats import bootstrap
-
 from staves.errors import InputError, quoted
+from staves.simulation._intervals import interval
 
 FIGURES: Mapping[str, str] = {
     "average_jct_seconds": "average JCT",
@@ -24,8 +22,6 @@ FIGURES: Mapping[str, str] = {
 }
 """What is compared, and how tables name it."""
 
-_RESAMPLES = 9999
-
 
 def figures(summary: Mapping[str, Any]) -> dict[str, float | None]:
     """Return the compared figures of a run's summary."""
@@ -38,20 +34,16 @@ def figures(summary: Mapping[str, Any]) -> dict[str, float | None]:
     }
 
 
-def compare(
-    runs: Sequence[Mapping[str, Any]], baseline: str, *, level: float = 0.95, seed: int = 0
-) -> dict[str, Any]:
+def compare(runs: Sequence[Mapping[str, Any]], baseline: str) -> dict[str, Any]:
     """Return each policy's figures, and their ratios to the baseline's.
 
     Runs are paired by workload and seed. A ratio is the geometric mean over the pairs in which both
-    figures are above zero; its interval is the percentile bootstrap's, in the logarithm, over
-    pairs. None where there is no pair, or no interval from one pair.
+    figures are above zero; its interval is of 95 %, by the percentile bootstrap over pairs, in the
+    logarithm. None where there is no pair, or no interval from one pair.
 
     Args:
         runs: as `run` returned them.
         baseline: the policy that others are divided by.
-        level: of the intervals.
-        seed: of the resampling.
 
     Raises:
         InputError: the baseline has no run, or a policy two runs of one workload and seed.
@@ -72,16 +64,12 @@ def compare(
             "policy": name,
             "runs": len(pairs),
             "mean": {figure: _mean(pairs.values(), figure) for figure in FIGURES},
-            "ratio": {
-                figure: _ratio(pairs, by_policy[baseline], figure, level, seed)
-                for figure in FIGURES
-            },
+            "ratio": {figure: _ratio(pairs, by_policy[baseline], figure) for figure in FIGURES},
         }
         for name, pairs in by_policy.items()
     ]
     return {
         "baseline": baseline,
-        "level": level,
         "workloads": sorted({str(one["workload"]) for one in runs}),
         "seeds": sorted({int(one["seed"]) for one in runs}),
         "policies": policies,
@@ -97,8 +85,6 @@ def _ratio(
     own: Mapping[tuple[str, int], Mapping[str, float | None]],
     others: Mapping[tuple[str, int], Mapping[str, float | None]],
     figure: str,
-    level: float,
-    seed: int,
 ) -> dict[str, Any] | None:
     logs = []
     for key in own.keys() & others.keys():
@@ -107,32 +93,11 @@ def _ratio(
             logs.append(math.log(one) - math.log(other))
     if not logs:
         return None
-    ordered = np.sort(np.array(logs))  # sets have no order: equal runs must give equal bytes
-    low, high = interval(ordered, level, seed)
+    logs.sort()  # sets have no order: equal runs must give equal bytes
+    found = interval(logs)
     return {
-        "value": math.exp(float(ordered.mean())),
-        "low": None if low is None else math.exp(low),
-        "high": None if high is None else math.exp(high),
+        "value": math.exp(fmean(logs)),
+        "low": None if found is None else math.exp(found[0]),
+        "high": None if found is None else math.exp(found[1]),
         "pairs": len(logs),
     }
-
-
-def interval(
-    values: np.ndarray[Any, np.dtype[np.float64]], level: float, seed: int
-) -> tuple[float | None, float | None]:
-    """Return the percentile bootstrap's interval of the mean; None of fewer than two values."""
-    if len(values) < 2:
-        return None, None
-    if float(np.ptp(values)) == 0:
-        return float(values[0]), float(values[0])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # few values give coarse quantiles, and that is said
-        found = bootstrap(
-            (values,),
-            np.mean,
-            confidence_level=level,
-            n_resamples=_RESAMPLES,
-            method="percentile",
-            rng=np.random.default_rng(seed),
-        ).confidence_interval
-    return float(found.low), float(found.high)

@@ -13,6 +13,7 @@ import numpy as np
 
 from staves.errors import StavesError
 from staves.hardware import Cluster
+from staves.simulation._intervals import over_seeds
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -161,8 +162,23 @@ def _page(runs: Sequence[dict[str, Any]], pictures: dict[str, bytes]) -> str:
         "</title><style>body{font:15px system-ui,sans-serif;max-width:60em;margin:2em auto}"
         "td,th{padding:.2em .8em;text-align:right}td:first-child{text-align:left}"
         f"img{{max-width:100%}}</style></head><body><h1>{workload}</h1>"
-        f"<table><tr><th></th>{head}</tr>{rows}</table>{images}</body></html>\n"
+        f"<table><tr><th></th>{head}</tr>{rows}</table>{_means(runs)}{images}</body></html>\n"
     )
+
+
+def _means(runs: Sequence[dict[str, Any]]) -> str:
+    """Return a line for each policy that ran with several seeds."""
+    lines = []
+    for one in over_seeds(runs):
+        jct = one["average_jct_seconds"]
+        if jct is not None:
+            low, high = jct["interval"]
+            lines.append(
+                f"<p>{html.escape(one['policy'])}: mean JCT over {len(one['seeds'])} seeds"
+                f" {jct['mean'] / 3600:.3f} h, 95 % interval {low / 3600:.3f} to"
+                f" {high / 3600:.3f} h</p>"
+            )
+    return "".join(lines)
 
 
 def _cell(value: float | None, unit: float) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import nnls
 
 from staves.errors import InputError
 from staves.steptime._model import Line
@@ -46,6 +45,8 @@ def fit_line(batches: ArrayLike, seconds: ArrayLike, prior: Line | None = None) 
     weights = np.sqrt(counts) / np.maximum(medians, _SMALLEST_SHARE * medians.max())
     largest = float(distinct[-1])  # in units of it both columns are of one size
     design = np.column_stack([weights, weights * distinct / largest])
+    from scipy.optimize import nnls  # loads for longer than many fits take
+
     (fixed, rise), _ = nnls(design, weights * medians)
     return Line(float(fixed), float(rise) / largest)
 
