@@ -1,15 +1,24 @@
 from __future__ import annotations
 
 from staves.scheduling import (
+    Afs,
+    Allox,
+    ElasticFlow,
     Fifo,
     Gavel,
     GavelFtf,
     GavelMakespan,
     GavelMaxMin,
     Heet,
+    HeetPaper,
+    Lyra,
+    Optimus,
     Policy,
+    Pollux,
+    PolluxGenetic,
     Sia,
     Srtf,
+    Themis,
     Tiresias,
 )
 from staves.testing import PolicyConformance
@@ -74,3 +83,66 @@ class TestSia(PolicyConformance):
 
     def policy(self) -> Policy:
         return Sia()
+
+
+class TestAfs(PolicyConformance):
+    work_conserving = False  # one type a job
+
+    def policy(self) -> Policy:
+        return Afs()
+
+
+class TestOptimus(PolicyConformance):
+    work_conserving = False  # one type a job
+
+    def policy(self) -> Policy:
+        return Optimus()
+
+
+class TestThemis(PolicyConformance):
+    work_conserving = False  # one type a job
+
+    def policy(self) -> Policy:
+        return Themis()
+
+
+class TestPollux(PolicyConformance):
+    work_conserving = False  # one type a job
+
+    def policy(self) -> Policy:
+        return Pollux()
+
+
+class TestPolluxGenetic(PolicyConformance):
+    work_conserving = False  # one type a job
+
+    def policy(self) -> Policy:
+        return PolluxGenetic(population=10, generations=5)
+
+
+class TestElasticFlow(PolicyConformance):
+    work_conserving = False  # one type a job
+
+    def policy(self) -> Policy:
+        return ElasticFlow()
+
+
+class TestLyra(PolicyConformance):
+    work_conserving = False  # one type a job
+
+    def policy(self) -> Policy:
+        return Lyra()
+
+
+class TestAllox(PolicyConformance):
+    work_conserving = False  # one type a job
+
+    def policy(self) -> Policy:
+        return Allox()
+
+
+class TestHeetPaper(PolicyConformance):
+    work_conserving = False  # one type a job
+
+    def policy(self) -> Policy:
+        return HeetPaper()

@@ -10,7 +10,8 @@ import pytest
 
 from staves.errors import InputError
 from staves.simulation import SETUPS, Experiment, material, read_workload, run
-from staves.simulation._rated import RatedWork, read_throughputs
+from staves.simulation._rated import RatedWork
+from staves.simulation.readers import read_throughputs
 
 CLUSTER = "nodes:\n  - {count: 2, devices: {v100: 2}}\n  - {devices: {k80: 2}}\n"
 THROUGHPUTS = {
@@ -84,7 +85,8 @@ def test_devices_apart_have_their_own_throughput(tmp_path: Path) -> None:
         (MSR.format(steps=5, at="nan", devices=1), "w.trace:1: arrival: 'nan' is not finite"),
         (MSR.format(steps=5, at=-1, devices=1), "w.trace:1: arrival: -1 is below 0"),
         (MSR.format(steps=5, at=1, devices="x"), "w.trace:1: scale_factor: 'x' is no number"),
-        ("", "w.trace:2: no job"),
+        ("", "w.trace:1: is empty"),
+        (MSR.format(steps=5, at=1, devices=0), "w.trace:2: no job is left"),
     ],
 )
 def test_damaged_traces_are_told(tmp_path: Path, trace: str, place: str) -> None:
@@ -100,7 +102,7 @@ def test_damaged_traces_are_told(tmp_path: Path, trace: str, place: str) -> None
         ('{"v100": ', "t.json:1: column 10: not JSON"),
         ([], "no mapping of worker types"),
         ({"v100": 3}, "'v100': holds no mapping"),
-        ({"v100": {"net": {"null": 1}}}, "is not ('job type', devices)"),
+        ({"v100": {"net": {"null": 1}, "('net', 1)": {}}}, "is not ('job type', devices)"),
         ({"v100": {"('net', 1)": {"null": -1}}}, "must be a number"),
         ({"v100": {"('net', 1)": {}}}, "must be a number"),
     ],

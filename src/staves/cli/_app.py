@@ -22,6 +22,7 @@ from staves.cli._simulate import policies, simulate
 from staves.cli._status import status
 from staves.cli._steer import pause, resume, stop
 from staves.cli._submit import submit
+from staves.cli._trace import trace
 from staves.cli._up import up
 
 app = typer.Typer(
@@ -69,5 +70,6 @@ app.command()(undrain)
 app.command()(queue)
 app.command()(simulate)
 app.command()(policies)
+app.add_typer(trace, name="trace")
 app.command()(doctor)
 app.command()(schema)

@@ -20,7 +20,7 @@ from staves.errors import InputError, quoted
 
 if TYPE_CHECKING:
     from staves.hardware import Cluster
-    from staves.simulation import AnyApplication, Experiment, Workload
+    from staves.simulation import AnyApplication, Availability, Experiment, Workload
 
 
 class Kind(StrEnum):
@@ -113,6 +113,12 @@ def simulate(
     repairs: Annotated[
         float, typer.Option("--repair-hours", metavar="H", help="Its mean time to repair.")
     ] = 1.0,
+    availability: Annotated[
+        Path | None,
+        typer.Option(
+            "--availability", metavar="FILE", help="Which devices are there when: docs/traces.md."
+        ),
+    ] = None,
     stragglers: Annotated[
         float, typer.Option("--stragglers", metavar="SHARE", help="Share of nodes at half speed.")
     ] = 0.0,
@@ -166,6 +172,7 @@ def simulate(
     numbers = [seed or 0] if seeds is None else list(range(seeds))
     made = _material(cluster, workload, profiles or [], type_names, setup, numbers)
     there = made[0][0]
+    trace = None if availability is None else _availability(availability, there)
     in_place = None
     if pauses is Pauses.OWN:
         in_place = IN_PLACE_SECONDS if in_place_seconds is None else in_place_seconds
@@ -183,6 +190,7 @@ def simulate(
                 in_place=in_place is not None,
                 straggler_share=stragglers,
                 free_moves=True,  # as in both set-ups
+                availability=trace,
             ),
             belief_error=belief_error,
         )
@@ -260,6 +268,18 @@ def _material(
     for note in (*made[0][0].warnings, *made[0][1].notes):
         messages.print(f"staves: {note}")
     return made if drawn else made * len(seeds)
+
+
+def _availability(path: Path, cluster: Cluster) -> Availability:
+    """Read an availability trace, and say what goes how often on this cluster."""
+    from staves.simulation import read_availability
+
+    trace = read_availability(path)
+    for note in (*trace.counted, *trace.assumed):
+        messages.print(f"staves: {trace.name}: {note}")
+    gone = sum(not outage.up for outage in trace.outages(cluster))
+    messages.print(f"staves: {trace.name}: nodes go away {gone} times")
+    return trace
 
 
 def _type_names(text: str | None) -> dict[str, str] | None:

@@ -5,7 +5,7 @@ Estimators are called like `scheduling.Rates`: configurations (C, G) in, referen
 """
 
 from staves.estimation._profile import JobProfile
-from staves.estimation._rates import EvenRates, GuessedRates, ProfileRates
+from staves.estimation._rates import LOSS, EvenRates, GuessedRates, ProfileRates
 from staves.estimation._sia_fit import Point, ThroughputFit, fit_throughput
 from staves.estimation._sia_rates import (
     BatchChoice,
@@ -18,6 +18,7 @@ from staves.estimation._speeds import relative_speeds
 from staves.estimation._steps import TypeLines
 
 __all__ = [
+    "LOSS",
     "BatchChoice",
     "BatchLimits",
     "EvenRates",

@@ -6,10 +6,19 @@ from importlib.metadata import entry_points
 
 from staves.documents import suggestion
 from staves.errors import InputError, StavesError, quoted
+from staves.scheduling._afs import Afs
+from staves.scheduling._allox import Allox
+from staves.scheduling._elasticflow import ElasticFlow
 from staves.scheduling._fifo import Fifo
+from staves.scheduling._heet_paper import HeetPaper
+from staves.scheduling._lyra import Lyra
+from staves.scheduling._optimus import Optimus
 from staves.scheduling._policy import Policy
+from staves.scheduling._pollux import Pollux
+from staves.scheduling._pollux_genetic import PolluxGenetic
 from staves.scheduling._sia import Sia
 from staves.scheduling._srtf import Srtf
+from staves.scheduling._themis import Themis
 from staves.scheduling._tiresias import Tiresias
 from staves.scheduling.gavel import Gavel, GavelFtf, GavelMakespan, GavelMaxMin
 from staves.scheduling.heet import Heet
@@ -21,11 +30,20 @@ _OWN: tuple[type[Policy], ...] = (
     Fifo,
     Srtf,
     Tiresias,
+    Afs,
+    Optimus,
     Gavel,
     GavelMaxMin,
     GavelMakespan,
     GavelFtf,
+    Themis,
+    Pollux,
+    PolluxGenetic,
     Sia,
+    ElasticFlow,
+    Lyra,
+    Allox,
+    HeetPaper,
     Heet,
 )
 

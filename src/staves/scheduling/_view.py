@@ -71,6 +71,8 @@ class JobView:
             never. Unlike `attained`, however many devices these were.
         step_work: reference samples that one of its steps is worth, where its batch is fixed: its
             rate over that is steps a second; 0 where it is not known.
+        deadline: when it should have ended, in seconds of the view's clock; inf for no such time.
+        unchanged: seconds since its devices last changed; inf where that is not known.
     """
 
     id: str
@@ -100,6 +102,8 @@ class JobView:
     progress: float = 0.0
     held_seconds: tuple[float, ...] = ()
     step_work: float = 0.0
+    deadline: float = math.inf
+    unchanged: float = math.inf
 
     @property
     def label(self) -> str:

@@ -7,11 +7,16 @@ loads torch.
 from __future__ import annotations
 
 from staves.simulation._application import Application, Statistics
+from staves.simulation._availability import Availability
+from staves.simulation._compare import FIGURES, compare
 from staves.simulation._conditions import Conditions
 from staves.simulation._decide_only import Timed, decide_only
+from staves.simulation._describe import demand, describe
 from staves.simulation._generate import generate
 from staves.simulation._intervals import interval, over_seeds
 from staves.simulation._material import material, synthetic_jobs
+from staves.simulation._own_form import to_own_form
+from staves.simulation._part import part
 from staves.simulation._profiles import read_profiles
 from staves.simulation._report import write_report
 from staves.simulation._results import JobResult, Pause, Simulation, Span, Timing
@@ -21,8 +26,17 @@ from staves.simulation._simulate import replay, simulate
 from staves.simulation._submissions import AnyApplication, submissions
 from staves.simulation._summary import job_document, summary
 from staves.simulation._synthetic import synthetic_applications
+from staves.simulation._trace_plot import write_plot
 from staves.simulation._work import FluidWork, Placement, Submission, Work
-from staves.simulation._workload import Request, Workload, read_workload
+from staves.simulation._workload import Request, Workload
+from staves.simulation.readers import (
+    NodeList,
+    ThroughputTable,
+    read_availability,
+    read_file,
+    read_node_list,
+    read_workload,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,15 +53,18 @@ _LAZY = {
 }
 
 __all__ = [
+    "FIGURES",
     "IN_PLACE_SECONDS",
     "SETUPS",
     "TYPE_NAMES",
     "AnyApplication",
     "Application",
+    "Availability",
     "Conditions",
     "Experiment",
     "FluidWork",
     "JobResult",
+    "NodeList",
     "Overheads",
     "Pause",
     "Placement",
@@ -59,17 +76,25 @@ __all__ = [
     "Span",
     "Statistics",
     "Submission",
+    "ThroughputTable",
     "Timed",
     "Timing",
     "TrainingTruth",
     "Work",
     "Workload",
+    "compare",
     "decide_only",
+    "demand",
+    "describe",
     "generate",
     "interval",
     "job_document",
     "material",
     "over_seeds",
+    "part",
+    "read_availability",
+    "read_file",
+    "read_node_list",
     "read_profiles",
     "read_workload",
     "replay",
@@ -81,6 +106,8 @@ __all__ = [
     "summary",
     "synthetic_applications",
     "synthetic_jobs",
+    "to_own_form",
+    "write_plot",
     "write_report",
 ]
 

@@ -108,6 +108,7 @@ class Active:
             progress=self._done,
             held_seconds=tuple(self._held[g] for g in range(types)),
             step_work=self._work.step_work(self._phase),
+            unchanged=math.inf if self.allocation is None else self._at - self._since,
         )
 
     def give(

@@ -77,9 +77,8 @@ def contention(jobs: Sequence[JobResult]) -> list[float]:
 
     nan for one that did not finish.
     """
-    ended = [job for job in jobs if job.finished is not None]
-    starts = np.sort([job.submitted for job in ended])
-    ends = np.sort([job.finished for job in ended if job.finished is not None])
+    starts = np.sort([job.submitted for job in jobs])  # one that does not finish stays active
+    ends = np.sort([job.finished for job in jobs if job.finished is not None])
     times = np.union1d(starts, ends)
     active = np.searchsorted(starts, times, "right") - np.searchsorted(ends, times, "right")
     area = np.append(0.0, np.cumsum(active[:-1] * np.diff(times)))

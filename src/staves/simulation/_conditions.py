@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from staves.errors import InputError
+from staves.simulation._availability import Availability
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class Conditions:
             it falls back to its last checkpoint, and starts anew.
         straggler_share: the share of nodes that are slow for good.
         straggler_slowdown: by what factor their steps are longer; a job waits for its slowest node.
-
+        availability: which nodes are there when, in place of drawn failures; None: all always.
         free_moves: whether a change to other nodes, as many devices on each as before, costs
             nothing, as in the simulators of Sia and Pollux.
 
@@ -41,11 +42,17 @@ class Conditions:
     straggler_share: float = 0.0
     straggler_slowdown: float = 2.0
     free_moves: bool = False
+    availability: Availability | None = None
 
     def __post_init__(self) -> None:
         for name in ("failure_seconds", "repair_seconds", "checkpoint_seconds"):
             if not getattr(self, name) > 0:
                 raise InputError(f"{name} must be above zero, but is {getattr(self, name)}")
+        if self.availability is not None and math.isfinite(self.failure_seconds):
+            raise InputError(
+                "failures are drawn, or follow an availability trace, not both",
+                hint="leave one of the two out",
+            )
         if not math.isfinite(self.repair_seconds):
             raise InputError("repair_seconds must be finite", hint="give the mean repair time")
         if not 0 <= self.straggler_share <= 1:
@@ -54,6 +61,11 @@ class Conditions:
             raise InputError(
                 f"straggler_slowdown must be at least 1, but is {self.straggler_slowdown}"
             )
+
+    @property
+    def nodes_fail(self) -> bool:
+        """Whether nodes may go away."""
+        return self.availability is not None or math.isfinite(self.failure_seconds)
 
     def slowdowns(self, nodes: Sequence[str]) -> dict[str, float]:
         """Return the factor of every slow node."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from staves.errors import InputError, quoted
 
 _LARGEST_COUNT = 10**12
+_LARGEST_NUMBER = 1e15  # of seconds, say: sums and products of such numbers stay finite
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class Row:
         return bool(self.cells.get(column, "").strip())
 
     def number(self, column: str, *, least: float = 0.0) -> float:
-        """Return a finite number of at least `least`."""
+        """Return a number of at least `least`, and at most 1e15."""
         text = self.text(column)
         try:
             value = float(text)
@@ -51,6 +52,8 @@ class Row:
             raise self.error(column, f"{quoted(text)} is not finite")
         if value < least:
             raise self.error(column, f"{text} is below {least:g}")
+        if value > _LARGEST_NUMBER:
+            raise self.error(column, f"{quoted(text)} is too large")
         return value
 
     def count(self, column: str, *, least: int = 0) -> int:
@@ -106,7 +109,11 @@ def read_rows(path: Path, columns: Sequence[str]) -> Iterator[Row]:
         InputError: as `read_lines`; a column is absent or stands twice, or a line has more or
             fewer cells than there are columns.
     """
-    lines = read_lines(path)
+    return rows_in(path, read_lines(path), columns)
+
+
+def rows_in(path: Path, lines: Sequence[str], columns: Sequence[str]) -> Iterator[Row]:
+    """Yield the rows of a comma-separated file whose lines were read: see `read_rows`."""
     if not lines:
         raise InputError(f"{path}:1: is empty", hint=f"wanted columns: {', '.join(columns)}")
     reader = csv.reader(lines, strict=True)

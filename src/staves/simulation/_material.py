@@ -8,14 +8,18 @@ from dataclasses import replace
 from pathlib import Path
 
 from staves.errors import InputError, quoted
+from staves.estimation import LOSS
 from staves.hardware import Cluster, read_cluster
+from staves.simulation._counted import Counted, Tally
+from staves.simulation._declared import DeclaredApplication, declared_speeds
 from staves.simulation._generate import generate
 from staves.simulation._profiles import read_profiles
-from staves.simulation._rated import RatedApplication, read_throughputs
+from staves.simulation._rated import RatedApplication
 from staves.simulation._setup import Setup, sia_cluster
 from staves.simulation._submissions import AnyApplication
 from staves.simulation._synthetic import synthetic_applications
-from staves.simulation._workload import Workload, read_workload
+from staves.simulation._workload import Workload
+from staves.simulation.readers import read_node_list, read_throughputs, read_workload
 
 _PRESET = re.compile(r"sia-(\d{1,7})")
 _SYNTHETIC = re.compile(r"synthetic-(\d{1,6})")
@@ -32,8 +36,10 @@ def material(
     """Return what a simulation is made of.
 
     Args:
-        cluster: a cluster file, or `sia-N` for N devices in the proportions of the Sia paper.
-        workload: a workload file, or `synthetic-N` for N jobs of the product's own applications.
+        cluster: a cluster file, a list of nodes (`.csv`), or `sia-N` for N devices in the
+            proportions of the Sia paper.
+        workload: a file of jobs of any known format, or `synthetic-N` for N jobs of the product's
+            own applications.
         profiles: folders of profiles, or one file of Gavel's throughputs; the product's own where
             there are none.
         setup: what profiles do not say.
@@ -55,9 +61,9 @@ def material(
             raise InputError(f"{workload}: no job", hint="ask for one at least")
         applications = synthetic_applications(types)
         return there, generate(drawn, applications, seed), applications
-    jobs = read_workload(Path(workload))
+    jobs = _fitting(read_workload(Path(workload)), there)
     if not profiles:
-        return there, jobs, synthetic_applications(types)
+        return there, *_with_declared(jobs, synthetic_applications(types), there, setup)
     files = [path for path in profiles if path.name.removesuffix(".gz").endswith(".json")]
     if files:
         if len(profiles) > 1:
@@ -66,13 +72,69 @@ def material(
         return there, _with_throughput(jobs, rated, types), rated
     wanted = {request.application for request in jobs.requests}
     read = read_profiles(profiles, setup, types, applications=wanted, type_names=type_names)
-    return there, jobs, read
+    return there, *_with_declared(jobs, read, there, setup)
 
 
 def synthetic_jobs(workload: str) -> int | None:
     """Return N of `synthetic-N`; None for the name of a file."""
     match = _SYNTHETIC.fullmatch(workload)
     return None if match is None else int(match[1])
+
+
+def _fitting(workload: Workload, cluster: Cluster) -> Workload:
+    """Return the workload without jobs that declare what the cluster does not have, counted."""
+    tally = Tally()
+    types = set(cluster.configuration)
+    kept = []
+    for request in workload.requests:
+        if request.types is not None and not types & set(request.types):
+            tally.drop("are jobs for device types that the cluster does not have")
+        elif request.seconds is not None and request.devices > cluster.total:
+            tally.drop("are jobs for more devices than the cluster has")
+        else:
+            kept.append(request)
+    if not kept:
+        raise InputError(
+            f"{workload.name}: no job fits on the cluster: {tally.counted()[0]}",
+            hint=f"it has {cluster.total} devices: {', '.join(sorted(types))}",
+        )
+    return replace(workload, requests=tuple(kept), counted=(*workload.counted, *tally.counted()))
+
+
+def _with_declared(
+    workload: Workload,
+    applications: Mapping[str, AnyApplication],
+    cluster: Cluster,
+    setup: Setup,
+) -> tuple[Workload, Mapping[str, AnyApplication]]:
+    """Return workload and applications; jobs without a profile run as they declare, and it is said.
+
+    Those that declare nothing either are left, to be refused by name.
+    """
+    declaring = {
+        request.application
+        for request in workload.requests
+        if request.seconds is not None and request.application not in applications
+    }
+    if not declaring:
+        return workload, applications
+    speeds = declared_speeds(cluster)
+    usual = next(name for name, speed in speeds if speed == 1.0)
+    number = sum(request.application in declaring for request in workload.requests)
+    assumed = (
+        f"{number} of {len(workload.requests)} jobs have no profile, and run for their declared"
+        f" duration on the devices they ask for, of type {usual}; how they would run on others is"
+        f" assumed: n devices are n / (1 + {LOSS:g} (n - 1)) times as fast as one, other types as"
+        " their peaks in 32-bit arithmetic say"
+    )
+    declared = {
+        name: DeclaredApplication(
+            name, speeds, setup.pause_seconds.get(name, setup.other_pause_seconds)
+        )
+        for name in sorted(declaring)
+    }
+    known = replace(workload, assumed=(*workload.assumed, assumed))
+    return known, {**applications, **declared}
 
 
 def _with_throughput(
@@ -92,13 +154,19 @@ def _with_throughput(
             f"{workload.name}: no job has a throughput on {', '.join(types)}",
             hint="throughputs go with a trace of Gavel, and a cluster of its types",
         )
-    note = f"{workload.name}: {dropped} jobs have no throughput, and were dropped"
+    counted = Counted(dropped, "are jobs without a throughput", dropped=True)
     return replace(
-        workload, requests=kept, notes=(*workload.notes, note) if dropped else workload.notes
+        workload,
+        requests=kept,
+        counted=(*workload.counted, counted) if dropped else workload.counted,
     )
 
 
 def _cluster(name: str) -> Cluster:
+    if name.removesuffix(".gz").endswith(".csv"):
+        listed = read_node_list(Path(name))
+        notes = tuple(f"{listed.name}: {note}" for note in (*listed.counted, *listed.assumed))
+        return replace(listed.cluster, warnings=notes)
     preset = _PRESET.fullmatch(name)
     if preset is None or Path(name).exists():
         return read_cluster(name)

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import ast
-import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from staves.errors import InputError, quoted
 from staves.scheduling import Rates
-from staves.simulation._csv import read_lines
 from staves.simulation._work import Placement
-
-_APART = "_unconsolidated"
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,59 +100,3 @@ class RatedWork:
         """Say whether several nodes were measured where there are several."""
         used = [g for g, nodes in enumerate(placement) if len(nodes) > 1]
         return all(self._types[g] in self._application.apart for g in used)
-
-
-def read_throughputs(path: Path, pause_seconds: float) -> dict[str, RatedApplication]:
-    """Read Gavel's `simulation_throughputs.json`: by worker type, and `('job type', devices)`.
-
-    Zeros mean that it does not fit; throughputs of shared devices are passed over.
-
-    Raises:
-        InputError: it is not of that form.
-    """
-    text = "\n".join(read_lines(path))
-    try:
-        document = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise InputError(
-            f"{path}:{error.lineno}: column {error.colno}: not JSON: {error.msg}",
-            hint="the file may be cut short",
-        ) from None
-    except RecursionError:
-        raise InputError(f"{path}: not JSON: nested too deep") from None
-    if not isinstance(document, dict):
-        raise InputError(f"{path}: holds no mapping of worker types")
-    found: dict[str, tuple[dict[str, dict[int, float]], dict[str, dict[int, float]]]] = {}
-    for worker, jobs in document.items():
-        if not isinstance(jobs, dict):
-            raise InputError(f"{path}: {quoted(worker)}: holds no mapping of jobs")
-        for key, cells in jobs.items():
-            name, devices = _key(path, worker, key)
-            rate = _rate(path, worker, key, cells)
-            kind = worker.removesuffix(_APART)
-            tables = found.setdefault(name, ({}, {}))
-            tables[kind != worker].setdefault(kind, {})[devices] = rate
-    return {
-        name: RatedApplication(name, together, apart, pause_seconds)
-        for name, (together, apart) in found.items()
-    }
-
-
-def _key(path: Path, worker: str, key: str) -> tuple[str, int]:
-    try:
-        name, devices = ast.literal_eval(key)
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        name, devices = None, None
-    if not isinstance(name, str) or not isinstance(devices, int) or devices < 1:
-        raise InputError(
-            f"{path}: {worker}: {quoted(key)} is not ('job type', devices)",
-            hint="keys are tuples as Python writes them",
-        )
-    return name, devices
-
-
-def _rate(path: Path, worker: str, key: str, cells: Any) -> float:
-    rate = cells.get("null") if isinstance(cells, dict) else None
-    if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0 <= rate < math.inf:
-        raise InputError(f"{path}: {worker}: {key}: null: must be a number, not below 0")
-    return float(rate)

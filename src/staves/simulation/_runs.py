@@ -102,6 +102,7 @@ def run(experiment: Experiment, progress: Progress | None = None) -> dict[str, A
         "workload": experiment.workload.name,
         "seed": experiment.conditions.seed,
         "job_kind": experiment.kind or chosen.job_kind,
+        "assumed": list(experiment.workload.assumed),
         # Bounds and fair shares are of true speeds, not of what was believed.
         "summary": summary(done, _jobs(experiment, chosen, None), experiment.cluster),
         "jobs": [job_document(job) for job in done.jobs],

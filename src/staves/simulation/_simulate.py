@@ -152,6 +152,10 @@ class _Run:
             for index in range(len(cluster.nodes)):
                 at = start + self._draws.exponential(conditions.failure_seconds)
                 heapq.heappush(self.heap, (at, _FAILURE, index, 0))
+        if conditions.availability is not None:
+            for outage in conditions.availability.outages(cluster):
+                kind = _REPAIR if outage.up else _FAILURE
+                heapq.heappush(self.heap, (outage.at, kind, outage.node, 0))
 
     @property
     def ended(self) -> int:
@@ -200,7 +204,7 @@ class _Run:
             job,
             work_known=self._work_known,
             checkpoint_seconds=self._conditions.checkpoint_seconds
-            if math.isfinite(self._conditions.failure_seconds)
+            if self._conditions.nodes_fail
             else math.inf,
         )
         self._arrivals -= 1
@@ -229,8 +233,9 @@ class _Run:
         name = self._cluster.nodes[index].name
         self._down.add(name)
         self._take_stock()
-        at = self.now + self._draws.exponential(self._conditions.repair_seconds)
-        heapq.heappush(self.heap, (at, _REPAIR, index, 0))
+        if self._conditions.availability is None:
+            at = self.now + self._draws.exponential(self._conditions.repair_seconds)
+            heapq.heappush(self.heap, (at, _REPAIR, index, 0))
         for active in self.active.values():
             if active.allocation is None or name not in active.allocation.nodes:
                 continue
@@ -244,8 +249,9 @@ class _Run:
     def _repair(self, index: int) -> None:
         self._down.discard(self._cluster.nodes[index].name)
         self._take_stock()
-        at = self.now + self._draws.exponential(self._conditions.failure_seconds)
-        heapq.heappush(self.heap, (at, _FAILURE, index, 0))
+        if self._conditions.availability is None:
+            at = self.now + self._draws.exponential(self._conditions.failure_seconds)
+            heapq.heappush(self.heap, (at, _FAILURE, index, 0))
 
     def decide(self) -> None:
         """Ask the policy, and let the jobs have what it says."""

@@ -9,6 +9,7 @@ from staves.errors import InputError, quoted
 from staves.hardware import Cluster
 from staves.scheduling import Estimator, JobKind, JobView
 from staves.simulation._application import Application
+from staves.simulation._declared import DeclaredApplication, DeclaredWork
 from staves.simulation._product_work import ProductWork
 from staves.simulation._profile_work import ApplicationRates, ProfileWork
 from staves.simulation._rated import RatedApplication, RatedWork
@@ -16,7 +17,7 @@ from staves.simulation._sia_work import SiaWork
 from staves.simulation._work import Submission, Work
 from staves.simulation._workload import Request, Workload
 
-AnyApplication = Application | RatedApplication
+AnyApplication = Application | RatedApplication | DeclaredApplication
 
 
 def submissions(
@@ -57,7 +58,7 @@ def submissions(
             )
         own = forced or request.kind or kind
         work = _work(request, application, types, sizes, own, estimator, shared)
-        view = _view(request, application, work, cluster.total, own, in_place_seconds)
+        view = _view(request, application, work, cluster.total, own, in_place_seconds, types)
         result.append(Submission(view, work))
     return result
 
@@ -71,6 +72,13 @@ def _work(
     estimator: Estimator | None,
     shared: dict[tuple[str, int | None], ApplicationRates],
 ) -> Work:
+    if isinstance(application, DeclaredApplication):
+        if request.seconds is None:
+            raise InputError(
+                f"{request.name}: neither a profile nor a declared duration",
+                hint=f"give --profiles with the application {quoted(request.application)}",
+            )
+        return DeclaredWork(application, types, request.devices, request.seconds)
     if isinstance(application, RatedApplication):
         return RatedWork(application, types, sizes, request.steps or 0.0)
     if estimator == "sia":
@@ -90,9 +98,12 @@ def _view(
     devices: int,
     kind: JobKind,
     in_place_seconds: float | None,
+    types: tuple[str, ...],
 ) -> JobView:
     rigid = kind == "rigid"
     most = min(application.most_devices, devices)
+    if isinstance(application, DeclaredApplication):  # it did run on what it asked for
+        most = min(max(most, request.devices), devices)
     pause = application.pause_seconds
     return JobView(
         request.name,
@@ -100,6 +111,7 @@ def _view(
         work.rates(0),
         minimum=request.devices if rigid else request.minimum or 1,
         maximum=request.devices if rigid else min(request.maximum or most, most),
+        types=_allowed(request, types),
         mix=not rigid,
         weight=request.weight,
         elastic=request.preemptible,
@@ -107,4 +119,19 @@ def _view(
         resize_pause=pause if in_place_seconds is None else in_place_seconds,
         application=application.name,
         requested=request.devices,
+        deadline=request.deadline,
     )
+
+
+def _allowed(request: Request, types: tuple[str, ...]) -> frozenset[int] | None:
+    """Return which of the cluster's types the job may have; None for all."""
+    if request.types is None:
+        return None
+    found = frozenset(index for index, name in enumerate(types) if name in request.types)
+    if not found:
+        raise InputError(
+            f"{request.name}: asks for {' or '.join(request.types)}, and the cluster has"
+            f" {', '.join(types)}",
+            hint="use a cluster with one of them",
+        )
+    return found

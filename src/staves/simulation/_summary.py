@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
 
-import numpy as np
-
 from staves.hardware import Cluster
-from staves.simulation._bounds import Alone, contention
+from staves.simulation._bounds import Alone
+from staves.simulation._metrics import published_metrics
 from staves.simulation._results import JobResult, Simulation
 from staves.simulation._work import Submission
 
@@ -25,8 +24,8 @@ def quantile(values: Sequence[float], share: float) -> float | None:
 def summary(simulation: Simulation, jobs: Sequence[Submission], cluster: Cluster) -> dict[str, Any]:
     """Return the figures of a run; times in seconds.
 
-    `finish_time_fairness` is Themis's rho: JCT over the time alone on a 1/N share of the cluster,
-    N the mean number of active jobs while the job was active; unfair is above 1.
+    Fairness, the distribution of completion times, contention and deadlines are those of
+    `_metrics`.
     `contention_free_jct_seconds` is the mean of every job alone on its best devices of one type: no
     policy that grants one type can be below it. Only `decision_seconds`, `wall_seconds` and
     `cpu_seconds` differ between equal runs.
@@ -55,7 +54,7 @@ def summary(simulation: Simulation, jobs: Sequence[Submission], cluster: Cluster
         "pause_seconds": sum(pause.seconds for job in results for pause in job.pauses),
         "failures": sum(job.failures for job in results),
         "unmeasured_jobs": sum(not job.measured for job in results),
-        "finish_time_fairness": _fairness(results, jobs, alone),
+        **published_metrics(results, jobs, alone),
         "decisions": simulation.decisions,
         "optimality_gap": {
             "mean": fmean(simulation.gaps) if simulation.gaps else None,
@@ -105,18 +104,3 @@ def _by_type(results: Sequence[JobResult]) -> dict[str, float]:
         for name, seconds in job.device_seconds_by_type.items():
             total[name] = total.get(name, 0.0) + seconds
     return {name: total[name] for name in sorted(total)}
-
-
-def _fairness(
-    results: Sequence[JobResult], jobs: Sequence[Submission], alone: Alone
-) -> dict[str, float | None]:
-    ratios = [
-        result.jct_seconds / alone.fair_seconds(job, n)
-        for result, job, n in zip(results, jobs, contention(results), strict=True)
-        if result.jct_seconds is not None and not math.isnan(n)
-    ]
-    return {
-        "worst": max(ratios, default=None),
-        "mean": fmean(ratios) if ratios else None,
-        "unfair_share": float(np.mean(np.array(ratios) > 1)) if ratios else None,
-    }

@@ -1,0 +1,35 @@
+"""Readers of public files: jobs, nodes, availability and throughputs, recognised by their content.
+
+A reader is one file with a `Format`: how its files are recognised, and a function from an opened
+file to what it holds.
+"""
+
+from staves.simulation.readers._gavel_rates import read_throughputs
+from staves.simulation.readers._nodes import NodeList
+from staves.simulation.readers._pollux import COLUMNS, OPTIONAL
+from staves.simulation.readers._registry import (
+    FORMATS,
+    Contents,
+    Recognised,
+    read_availability,
+    read_file,
+    read_node_list,
+    read_workload,
+)
+from staves.simulation.readers._table import Cell, ThroughputTable
+
+__all__ = [
+    "COLUMNS",
+    "FORMATS",
+    "OPTIONAL",
+    "Cell",
+    "Contents",
+    "NodeList",
+    "Recognised",
+    "ThroughputTable",
+    "read_availability",
+    "read_file",
+    "read_node_list",
+    "read_throughputs",
+    "read_workload",
+]
