@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from staves.scheduling._growing import Growing
+from staves.scheduling._growing import Growing, known_work
 from staves.scheduling._ladders import Array, Ladders, decided, ladders
 from staves.scheduling._policy import Policy
 from staves.scheduling._settled import settled
@@ -131,7 +131,7 @@ class Plan:
             None where no share is satisfactory. Of types the one that it has comes first, then the
             one that is fastest at its best.
         """
-        job, rates = self._jobs[j], self._steps.rates[j]
+        job, rates, left = self._jobs[j], self._steps.rates[j], known_work(self._jobs[j])
         slots = min(room.shape[1], math.floor((job.deadline - self._now) / self._slot + 1e-9))
         if slots <= 0 or not math.isfinite(job.remaining):
             return None
@@ -149,10 +149,10 @@ class Plan:
             work = rates[g][shares] * self._slot
             work[:, 0] -= rates[g][shares[:, 0]] * np.minimum(self._slot, self._pause(job, g))
             total = np.cumsum(work, axis=1)
-            enough = np.flatnonzero(total[:, -1] >= job.remaining * (1 - 1e-9))
+            enough = np.flatnonzero(total[:, -1] >= left * (1 - 1e-9))
             if len(enough):
                 row = int(enough[0])
-                used = int(np.flatnonzero(total[row] >= job.remaining * (1 - 1e-9))[0]) + 1
+                used = int(np.flatnonzero(total[row] >= left * (1 - 1e-9))[0]) + 1
                 shares[row, used:] = 0
                 whole = np.zeros(room.shape[1], dtype=np.int64)
                 whole[:slots] = shares[row]

@@ -121,5 +121,11 @@ class Growing:
 
 
 def known_work(job: JobView) -> float:
-    """Return what is left; of unknown work, as much as it has done."""
-    return max(job.remaining if math.isfinite(job.remaining) else job.progress, 1e-9)
+    """Return what is left, in reference samples as the present speed counts them.
+
+    By its steps, where it has a fixed batch; of unknown work, as much as it has done.
+    """
+    left = job.remaining if math.isfinite(job.remaining) else job.progress
+    if job.step_work and math.isfinite(job.steps_left):
+        left = job.steps_left * job.step_work
+    return max(left, 1e-9)

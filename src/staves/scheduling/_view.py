@@ -73,6 +73,8 @@ class JobView:
             rate over that is steps a second; 0 where it is not known.
         deadline: when it should have ended, in seconds of the view's clock; inf for no such time.
         unchanged: seconds since its devices last changed; inf where that is not known.
+        steps_left: steps that are left at its fixed batch; inf where that is not known. Unlike
+            reference samples, of which steps are worth more and more, they pass at one speed.
     """
 
     id: str
@@ -104,6 +106,7 @@ class JobView:
     step_work: float = 0.0
     deadline: float = math.inf
     unchanged: float = math.inf
+    steps_left: float = math.inf
 
     @property
     def label(self) -> str:

@@ -37,6 +37,7 @@ class Active:
         self._trained = 0.0  # seconds since the last checkpoint
         self._checkpoint_seconds = checkpoint_seconds
         self._phase = 0
+        self._steps_after: list[float] = []  # the end of each phase, where the batch is fixed
         self._attained = self._waiting = 0.0
         self._held: dict[int, float] = defaultdict(float)
         self._used: tuple[int, ...] = ()  # types that it holds now
@@ -109,7 +110,23 @@ class Active:
             held_seconds=tuple(self._held[g] for g in range(types)),
             step_work=self._work.step_work(self._phase),
             unchanged=math.inf if self.allocation is None else self._at - self._since,
+            steps_left=self._steps_left(),
         )
+
+    def _steps_left(self) -> float:
+        """Return the steps of the fixed batch that are left; inf where that is not known."""
+        here = self._work.step_work(self._phase)
+        if not here or not self._work_known:
+            return math.inf
+        if not self._steps_after:
+            total = 0.0
+            self._steps_after.append(total)
+            for phase in range(len(self._marks) - 1, 0, -1):
+                work = self._marks[phase] - self._marks[phase - 1]
+                total += work / self._work.step_work(phase)
+                self._steps_after.append(total)
+            self._steps_after.reverse()
+        return (self._marks[self._phase] - self._done) / here + self._steps_after[self._phase]
 
     def give(
         self,
