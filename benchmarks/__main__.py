@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 
-from benchmarks import forking, overhead, paced, rescale, split
+from benchmarks import forking, noise_scale, overhead, paced, rescale, split
 
 
 def main() -> None:
@@ -14,6 +14,7 @@ def main() -> None:
         ("split", split.measure),
         ("paced", paced.measure),
         ("overhead", overhead.measure),
+        ("noise_scale", noise_scale.measure),
         ("rescale", rescale.measure),
         ("forking", forking.measure),
     ):

@@ -71,12 +71,12 @@ def brute_force(
 
 
 def measure_case(
-    options: dict[str, Any], *, epochs: int = 20, home: Path | None = None
+    options: dict[str, Any], *, epochs: int = 20, folder: Path | None = None
 ) -> dict[str, Any]:
     """Run one case, and return what it reports beside the truth."""
     world = len(options.get("split") or (1,))
     with tempfile.TemporaryDirectory() as name:
-        folder = home or Path(name)
+        folder = folder or Path(name)
         cluster = folder / "devices.yaml"
         cluster.write_text(f"nodes: [{{name: box, devices: {{local-cpu: {world}}}}}]\n")
         script, file = HERE / "scripts" / "frozen.py", folder / "result.pt"
@@ -99,8 +99,10 @@ def measure_case(
         "batch": options["batch"],
         "steps": report["steps"],
         "brute_force": {"scale": truth, "noise": noise, "gradient_square": square},
-        "reported": {"scale": report["noise_scale"], "interval": [low, high]},
+        "reported": {"interval": [low, high], "scale": report["noise_scale"]}
+        | {part: result["running"][part] for part in ("noise", "gradient_square")},
         "error": report["noise_scale"] / truth - 1,
+        "noise_error": result["running"]["noise"] / noise - 1,
         "covered": low <= truth <= (math.inf if high is None else high),
     }
 

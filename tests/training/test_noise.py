@@ -210,6 +210,17 @@ def test_norms_are_preconditioned_from_the_first_renewal_on() -> None:
     assert seen[-1].noise_scale.gradient_square == pytest.approx(wanted.gradient_square, rel=1e-4)
 
 
+def test_a_void_step_is_measured_when_it_comes_again() -> None:
+    linear = Linear()
+    linear.step(0, [9.0, 0.0, 0.0], [0.0, 9.0, 0.0])
+    linear.step(0, [1.0, 0.0, 0.0], [0.0, 1.0, 0.0])
+    assert linear.take() is None
+    linear.step(1, [1.0, 0.0, 0.0], [0.0, 1.0, 0.0])
+    measured = linear.take()
+    assert measured is not None
+    assert measured.noise_scale == noise_scale.estimate([1, 1], [1.0, 1.0], 0.5)
+
+
 def test_what_is_dropped_is_forgotten() -> None:
     linear = Linear()
     linear.step(0, [1.0, 0.0, 0.0], [0.0, 1.0, 0.0])

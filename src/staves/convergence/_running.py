@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from staves.convergence.noise_scale import NoiseScale
 
@@ -12,8 +12,6 @@ SHARE = 0.5
 """Of all samples so far, how many the averages remember."""
 SHORTEST, LONGEST = 20.0, 1000.0
 """The least and the most that they remember, in reference batches."""
-FEWEST_STEPS = 5.0
-"""Steps in the average (effectively) below which nothing is known of its error."""
 GROWTH = 8.0
 """How far beyond the largest batch tried the noise scale is believed."""
 
@@ -38,6 +36,9 @@ class RunningNoiseScale:
     steps counted as independent, with Student's quantile for (sum w)^2 / sum w^2 steps. Where
     |G|^2 does not differ from 0 the interval has no upper end.
     """
+
+    FEWEST_STEPS: ClassVar[float] = 5.0
+    """Steps in the average (effectively) below which nothing is known of its error."""
 
     seen: float = 0.0
     weight: float = 0.0
@@ -83,7 +84,7 @@ class RunningNoiseScale:
 
     def interval(self) -> tuple[float, float]:
         """Return the 95 % interval of the scale, in samples; (0, inf) where nothing is known."""
-        if self.steps < FEWEST_STEPS:
+        if self.steps < self.FEWEST_STEPS:
             return 0.0, math.inf
         freedom = self.steps - 1
         error = _student(freedom) ** 2 / freedom / self.weight  # of a mean, for its variation

@@ -51,6 +51,7 @@ class Measured:
 class _Pending:
     """The sums of a step, under way: weighted squares, groups, the reduced gradient's square."""
 
+    step: int
     sums: torch.Tensor
     batch: int
     preconditioned: bool
@@ -81,6 +82,7 @@ class GradientNorms:
         self._side: torch.cuda.Stream | None = None
         self._by_parameter = False
         self._handles: list[RemovableHandle] = []
+        self._step = 0
         self._factor = 0.0
         self._groups = 0
         self._squares: list[tuple[float, torch.Tensor]] = []
@@ -88,7 +90,10 @@ class GradientNorms:
         self._pending: list[_Pending] = []
 
     def begin(self, module: nn.Module, *, step: int, micro_steps: int) -> None:
-        """A step starts; one that was given up leaves nothing."""
+        """A step starts, perhaps once more: one that was void leaves nothing."""
+        if self._pending and self._pending[-1].step == step:
+            self._pending.pop()
+        self._step = step
         if step % RENEW == 0 or not self._renewed:
             self._preconditioner.renew()
             self._renewed = True
@@ -136,7 +141,7 @@ class GradientNorms:
             mark = torch.cuda.Event()  # type: ignore[no-untyped-call]
             mark.record()
         preconditioned = self._preconditioner.active
-        self._pending.append(_Pending(sums, batch, preconditioned, work, mark))
+        self._pending.append(_Pending(self._step, sums, batch, preconditioned, work, mark))
         self._squares, self._reduced = [], []
 
     def take(self, interrupted: Callable[[], bool]) -> Measured | None:

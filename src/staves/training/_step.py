@@ -280,7 +280,7 @@ class Stepper:
             self.pacer.begin(time.perf_counter())
         if self.reducer is None and weight is not None:
             self._rescale_gradients()
-        if self.norms is not None and self.model is not None:
+        if self.norms is not None and self.model is not None and not self.void:
             self.norms.reduce(
                 self.model.module,
                 batch=ticket.cut.batch,
