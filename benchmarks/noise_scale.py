@@ -32,7 +32,7 @@ _GROUPS: dict[str, dict[str, Any]] = {
     "48 and 16 by 12": {"split": (48, 16), "cap": 12},
     "64 by 16": {"cap": 16},
     "64 alone": {},
-    "trained, 48 and 16": {"split": (48, 16), "warm_up": 400},
+    "trained, 48 and 16": {"split": (48, 16), "warm_up": 120},
 }
 CASES: dict[str, dict[str, Any]] = {
     f"{name}, {optimizer}": {"optimizer": optimizer, "batch": 64, **options}
@@ -71,7 +71,7 @@ def brute_force(
 
 
 def measure_case(
-    options: dict[str, Any], *, epochs: int = 20, folder: Path | None = None
+    options: dict[str, Any], *, epochs: int = 40, folder: Path | None = None
 ) -> dict[str, Any]:
     """Run one case, and return what it reports beside the truth."""
     world = len(options.get("split") or (1,))
@@ -107,7 +107,7 @@ def measure_case(
     }
 
 
-def measure(epochs: int = 20) -> dict[str, Any]:
+def measure(epochs: int = 40) -> dict[str, Any]:
     """Return all cases."""
     torch.set_num_threads(1)  # so small a model gains nothing by more
     results = {}

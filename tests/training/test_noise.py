@@ -13,7 +13,7 @@ from torch import nn
 import staves
 from staves.convergence import NoiseScale, noise_scale
 from staves.training import permutation
-from staves.training._noise import RENEW, GradientNorms, Measured
+from staves.training._noise import RENEW, GradientNorms, Measured, _square
 from staves.training._preconditioner import FLOOR, Preconditioner
 from tests.training.scripts.models import BATCH, SAMPLES, Examples, build, loss_of, tag_loss
 
@@ -124,6 +124,17 @@ def test_a_parameter_without_gradients_scales_nothing_to_infinity() -> None:
     preconditioner = Preconditioner([optimizer])
     preconditioner.renew()
     assert preconditioner.of_parameter(parameter) == pytest.approx(torch.zeros(3))
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_squares(dtype: torch.dtype, scaled: bool) -> None:
+    generator = torch.Generator().manual_seed(1)
+    values = torch.randn(300, 700, generator=generator).to(dtype)
+    scale = torch.rand(300, 700, generator=generator) if scaled else None
+    for each, own in ((values, scale), (values.t(), None if scale is None else scale.t())):
+        wanted = float((each.double() * (1.0 if own is None else own.double())).square().sum())
+        assert float(_square(each, own)) == pytest.approx(wanted, rel=1e-5)
 
 
 class Linear:

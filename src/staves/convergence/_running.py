@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 from staves.convergence.noise_scale import NoiseScale
 
-SHARE = 0.5
-"""Of all samples so far, how many the averages remember."""
+SHARE = 1.0
+"""The memory of the averages, as a share of all samples so far."""
 SHORTEST, LONGEST = 20.0, 1000.0
 """The least and the most that they remember, in reference batches."""
 GROWTH = 8.0
@@ -24,9 +24,9 @@ class RunningNoiseScale:
     """Exponential averages of |G|^2 and of tr(Sigma), each by itself, and of how they vary.
 
     A step weighs 1 when it comes, and what it weighs falls by theta with every later one, theta =
-    (1 - 1 / m)^(B / reference): the memory m is counted in reference batches, not in steps. It is
-    half of those seen so far (polynomial-decay averaging: Shamir and Zhang, ICML 2013), since the
-    noise scale changes fast at first and slowly later. The averages are divided by the sum of
+    (1 - 1 / m)^(B / reference): the memory m is counted in reference batches, not in steps. It
+    grows with those seen so far, so that weights rise linearly (polynomial-decay averaging: Shamir
+    and Zhang, ICML 2013): the noise scale changes fast at first and slowly later. The averages are divided by the sum of
     weights, which is the bias correction of Adam (Kingma and Ba, 2015, section 3). Their ratio is
     consistent where the average of one step's ratios is not.
 

@@ -37,6 +37,8 @@ from staves.training._preconditioner import Preconditioner
 RENEW = 10
 """Steps for which a preconditioner is kept: second moments move slowly."""
 
+_AT_ONCE = 1 << 16  # elements scaled at once on the CPU: they stay in its cache
+
 
 @dataclass(frozen=True, slots=True)
 class Measured:
@@ -233,7 +235,12 @@ def _square(values: torch.Tensor, scale: torch.Tensor | None) -> torch.Tensor:
     """Return |scale values|^2, a tensor without dimensions."""
     if values.is_sparse:
         values, scale = values.coalesce().values(), None
-    flat = (values if scale is None else values * scale).detach().reshape(-1)
+    flat = values.detach().reshape(-1)
+    if scale is not None:
+        if flat.numel() > _AT_ONCE and not flat.is_cuda:
+            parts = zip(flat.split(_AT_ONCE), scale.reshape(-1).split(_AT_ONCE), strict=True)
+            return torch.stack([_square(part, own) for part, own in parts]).sum()
+        flat = flat * scale.reshape(-1)
     if flat.dtype in (torch.float32, torch.float64):
         return torch.dot(flat, flat)
     norm: torch.Tensor = torch.linalg.vector_norm(flat, dtype=torch.float32)
