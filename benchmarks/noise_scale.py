@@ -42,7 +42,7 @@ CASES: dict[str, dict[str, Any]] = {
 
 
 def brute_force(
-    model: nn.Module, moments: list[torch.Tensor | None], optimizer: str
+    model: nn.Module, moments: list[torch.Tensor | None], optimizer: str, steps: int
 ) -> tuple[float, float]:
     """Return |G|^2 and tr(Sigma) from every sample's own gradient, both unbiased.
 
@@ -61,7 +61,7 @@ def brute_force(
         flat = gradients.flatten(1).detach()
         if optimizer == "adamw":
             assert moment is not None
-            root = moment.flatten().sqrt()  # its correction for bias cancels in the ratio
+            root = (moment.flatten() / (1 - 0.999**steps)).sqrt()
             flat = flat / (root + FLOOR * root.square().mean().sqrt())
         columns.append(flat)
     all_of_them = torch.cat(columns, 1)
@@ -92,7 +92,8 @@ def measure_case(
         result = torch.load(file)
     report = result["report"]
     model = trained(options.get("warm_up", 0))
-    square, noise = brute_force(model, result["moments"], options["optimizer"])
+    about = result["moments"], options["optimizer"], report["steps"]
+    square, noise = brute_force(model, *about)
     truth = noise / square
     low, high = report["noise_scale_interval"]
     return {

@@ -26,9 +26,9 @@ class RunningNoiseScale:
     A step weighs 1 when it comes, and what it weighs falls by theta with every later one, theta =
     (1 - 1 / m)^(B / reference): the memory m is counted in reference batches, not in steps. It
     grows with those seen so far, so that weights rise linearly (polynomial-decay averaging: Shamir
-    and Zhang, ICML 2013): the noise scale changes fast at first and slowly later. The averages are divided by the sum of
-    weights, which is the bias correction of Adam (Kingma and Ba, 2015, section 3). Their ratio is
-    consistent where the average of one step's ratios is not.
+    and Zhang, ICML 2013): the noise scale changes fast at first and slowly later. The averages are
+    divided by the sum of weights, which is the bias correction of Adam (Kingma and Ba, 2015,
+    section 3). Their ratio is consistent where the average of one step's ratios is not.
 
     The interval is Fieller's ("Some Problems in Interval Estimation", 1954) for a ratio of means:
     all phi whose tr(Sigma) - phi |G|^2 differs from 0 by no more than its error. That error comes

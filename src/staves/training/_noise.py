@@ -238,8 +238,8 @@ def _square(values: torch.Tensor, scale: torch.Tensor | None) -> torch.Tensor:
     flat = values.detach().reshape(-1)
     if scale is not None:
         if flat.numel() > _AT_ONCE and not flat.is_cuda:
-            parts = zip(flat.split(_AT_ONCE), scale.reshape(-1).split(_AT_ONCE), strict=True)
-            return torch.stack([_square(part, own) for part, own in parts]).sum()
+            parts = torch.split(flat, _AT_ONCE), torch.split(scale.reshape(-1), _AT_ONCE)
+            return torch.stack([_square(*pair) for pair in zip(*parts, strict=True)]).sum()
         flat = flat * scale.reshape(-1)
     if flat.dtype in (torch.float32, torch.float64):
         return torch.dot(flat, flat)
