@@ -20,6 +20,7 @@ FLOORS = {
     "documents": 0,
     "locks": 0,
     "hardware": 1,
+    "reports": 1,
     "steptime": 2,
     "convergence": 3,
     "membership": 3,

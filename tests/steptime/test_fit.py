@@ -25,7 +25,9 @@ def test_outliers_do_not_move_it() -> None:
 
 
 def test_neither_part_is_negative() -> None:
-    assert fit_line([1, 2, 3], [3, 2, 1]).per_sample == 0
+    falling = fit_line([1, 2, 3], [3, 2, 1])
+    assert min(falling.fixed, falling.per_sample, falling.floor) >= 0
+    assert falling.seconds(1) == pytest.approx(falling.seconds(3))
     falling_fixed = fit_line([1, 2, 3], [0.1, 2, 5])
     assert falling_fixed.fixed == 0
     assert falling_fixed.per_sample > 0

@@ -102,7 +102,7 @@ def test_micro_steps_add_up(seed: int, micro_steps: int, each: int) -> None:
         step_seconds=0.0,
         micro_steps=micro_steps,
     )
-    (alone,) = single([record])
+    alone = single(record)
     assert (alone.samples, alone.micro_steps) == (each, 1)
     assert alone.forward == pytest.approx(forward.seconds(each))
     assert alone.backward == pytest.approx(backward.seconds(each))

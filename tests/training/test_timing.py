@@ -139,6 +139,96 @@ def test_the_last_of_several_backward_passes_counts() -> None:
     assert (record.forward, record.backward, record.ready) == (5.0, 1.0, (1.0,))
 
 
+def test_data_and_update_are_told_apart_from_the_forward_pass() -> None:
+    marks = Marks()
+    marks.at(0.0).begin()
+    marks.step(1.0, [2.0], [(0, 3.0)], 3.0)
+    marks.at(3.5).updating()
+    marks.at(4.0).updated()
+    marks.at(4.25).updating()  # a second optimizer
+    marks.at(4.5).updated()
+    first = marks.timer.read(step=0, plan=0, samples=1)
+    marks.at(5.0).loading()
+    marks.at(7.0).loaded()
+    marks.step(10.0, [11.0], [(0, 12.0)], 12.0)
+    second = marks.timer.read(step=1, plan=0, samples=1, micro_steps=3)
+    assert first is not None
+    assert second is not None
+    assert (first.data, first.update) == (0.0, 0.0)
+    assert (second.data, second.update, second.forward) == (2.0, 0.75, 7.0)
+    assert second.micro_steps == 3
+
+
+def test_a_pause_drops_the_parts_that_came_before_it() -> None:
+    marks = Marks()
+    marks.at(0.0).begin()
+    marks.step(1.0, [2.0], [(0, 3.0)], 3.0)
+    marks.at(3.5).updating()
+    marks.at(4.0).updated()
+    marks.timer.read(step=0, plan=0, samples=1)
+    marks.timer.pause()
+    marks.at(9.0).begin()
+    marks.step(10.0, [11.0], [(0, 12.0)], 12.0)
+    record = marks.timer.read(step=1, plan=0, samples=1)
+    assert record is not None
+    assert (record.update, record.forward) == (0.0, 1.0)
+
+
+class LateClock(ScriptedClock):
+    """A device that runs behind its host: what is marked is known only when it has come so far."""
+
+    passed = 0.0
+
+    def seconds(self, first: object, second: object) -> float | None:
+        assert isinstance(first, float)
+        assert isinstance(second, float)
+        return None if max(first, second) > self.passed else second - first
+
+
+def test_a_device_behind_its_host_is_read_some_steps_later() -> None:
+    marks = Marks()
+    marks.clock = clock = LateClock()
+    marks.timer = StepTimer(clock)
+    marks.at(0.0).begin()
+    records = []
+    for step in range(6):
+        at = 10.0 * step
+        marks.step(at + 1, [at + 2], [(0, at + 10)], at + 10)
+        clock.passed = at - 10  # two steps behind
+        records.append(marks.timer.read(step=step, plan=step // 2, samples=step))
+    assert records[:2] == [None, None]
+    for step, record in enumerate(records[2:]):
+        assert record is not None
+        assert (record.step, record.plan, record.samples) == (step, step // 2, step)
+        assert record.step_seconds == 10.0
+
+
+def test_the_rest_of_an_epoch_has_no_record() -> None:
+    marks = Marks()
+    marks.at(0.0).begin()
+    marks.step(1.0, [2.0], [(0, 3.0)], 3.0)
+    assert marks.timer.read(step=0, plan=0, samples=1, whole=False) is None
+    marks.step(4.0, [5.0], [(0, 6.0)], 6.0)
+    record = marks.timer.read(step=1, plan=0, samples=1)
+    assert record is not None
+    assert record.step == 1
+
+
+def test_the_hosts_delay_is_that_of_its_step() -> None:
+    marks, delayed = Marks(), [0.5]
+    marks.timer = StepTimer(marks.clock, lambda: delayed[0])
+    marks.at(0.0).begin()
+    delays = []
+    for step, total in enumerate((0.75, 0.75, 1.75)):
+        delayed[0] = total
+        at = 10.0 * step
+        marks.step(at + 1, [at + 2], [(0, at + 3)], at + 10)
+        record = marks.timer.read(step=step, plan=0, samples=1)
+        assert record is not None
+        delays.append(record.delay)
+    assert delays == [0.25, 0.0, 1.0]
+
+
 def test_the_host_clock_moves_on() -> None:
     clock = HostClock()
     first = clock.now()

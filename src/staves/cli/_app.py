@@ -11,6 +11,7 @@ from staves.cli._explain import explain
 from staves.cli._logs import logs
 from staves.cli._nodes import drain, nodes, undrain
 from staves.cli._plan import plan
+from staves.cli._profile import profile
 from staves.cli._ps import ps
 from staves.cli._queue import queue
 from staves.cli._run import SETTINGS, run
@@ -49,6 +50,7 @@ def _root(
 
 app.command()(plan)
 app.command(context_settings=SETTINGS)(run)
+app.command(context_settings=SETTINGS)(profile)
 app.command()(up)
 app.command()(down)
 app.command()(status)

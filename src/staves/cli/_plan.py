@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
+from staves.cli._job_plan import JobPlan, describe, plan_job
 from staves.cli._output import output, print_json
 from staves.errors import InputError, printable, quoted
+from staves.hardware import Configuration
 
 if TYPE_CHECKING:
     from staves.steptime import Split, StepTimeModel
@@ -21,6 +23,20 @@ _LARGEST = 2**53  # samples
 
 
 def plan(
+    job: Annotated[
+        Path | None,
+        typer.Argument(
+            help="A job file: what it can expect of a cluster.", metavar="[JOB]", show_default=False
+        ),
+    ] = None,
+    cluster: Annotated[
+        Path | None,
+        typer.Option(
+            "--cluster",
+            metavar="FILE",
+            help="With JOB: a cluster file; by default the service's, or else this machine.",
+        ),
+    ] = None,
     steptime: Annotated[
         Path | None, typer.Option("--steptime", metavar="FILE", help="A step-time file (JSON).")
     ] = None,
@@ -48,16 +64,25 @@ def plan(
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Show the optimal split of a batch and what it gains, before training."""
-    if steptime is None:
-        raise InputError("--steptime is missing", hint="name a step-time file: --steptime FILE")
-    _check_options(batch, noise_scale, reference, max_batch)
+    """Show the optimal split of a batch and what it gains, before training.
+
+    Of the devices of a step-time file; or of those that are best for a job, by what earlier jobs of
+    its name have learned, by a step-time file, or by the cluster's emulated types.
+    """
+    _check_sources(job, cluster, steptime, noise_scale)
+    _check_options(batch, noise_scale, reference, max_batch, job_given=job is not None)
     # numpy and scipy load with the command that needs them, not with `staves --help`.
     from staves.convergence import best_batch
     from staves.steptime import integer_split, read_model
 
-    model = read_model(steptime)
+    about: JobPlan | None = None
     goodput = None
+    if job is not None:
+        about = plan_job(job, cluster=cluster, steptime=steptime, batch=batch)
+        model, batch = about.model, about.batch
+    else:
+        assert steptime is not None
+        model = read_model(steptime)
     if noise_scale is not None and reference is not None and max_batch is not None:
         with _about("--reference, --max-batch"):
             best = best_batch(
@@ -83,16 +108,41 @@ def plan(
     if goodput is not None:
         document["goodput"] = goodput
     if json:
-        print_json(document)
-    else:
-        _print(model, document, out)
+        print_json(document | (about.document if about else {}))
+        return
+    for line in describe(about) if about else ():
+        output().print(line, soft_wrap=True)
+    _print(model, document, out)
+    if about is not None:
+        _print_options(about)
+
+
+def _check_sources(
+    job: Path | None, cluster: Path | None, steptime: Path | None, noise_scale: float | None
+) -> None:
+    """Refuse what does not say, or says twice, what to plan for."""
+    if job is None and steptime is None:
+        raise InputError(
+            "--steptime is missing", hint="name a step-time file: --steptime FILE, or a job file"
+        )
+    if job is None and cluster is not None:
+        raise InputError("--cluster goes with a job file", hint="staves plan JOB --cluster FILE")
+    if job is not None and noise_scale is not None:
+        raise InputError(
+            "--noise-scale does not go with a job file", hint="it needs --steptime alone"
+        )
 
 
 def _check_options(
-    batch: int | None, noise_scale: float | None, reference: int | None, max_batch: int | None
+    batch: int | None,
+    noise_scale: float | None,
+    reference: int | None,
+    max_batch: int | None,
+    *,
+    job_given: bool,
 ) -> None:
     """Refuse options that do not go together, and numbers that are none."""
-    if (batch is None) == (noise_scale is None):
+    if (batch is None) == (noise_scale is None) and not job_given:
         raise InputError(
             "give either --batch or --noise-scale"
             + (", not both" if batch is not None else ", one of the two"),
@@ -179,3 +229,24 @@ def _print(model: StepTimeModel, document: dict[str, Any], left_out: tuple[int, 
 
 def _milliseconds(seconds: float) -> str:
     return f"{seconds * 1e3:.1f} ms" if seconds < 10 else f"{seconds:.1f} s"
+
+
+def _print_options(about: JobPlan) -> None:
+    """Print what other numbers of devices would give."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("devices")
+    for column in ("samples/s", "against one device", "against an even split"):
+        table.add_column(column, justify="right")
+    for option in about.document["options"]:
+        even, step, alone = (
+            option[key] for key in ("even_step_seconds", "step_seconds", "speed_up")
+        )
+        table.add_row(
+            printable(str(Configuration(option["devices"]))),
+            f"{option['samples_per_second']:,.0f}",
+            "-" if alone is None else f"{alone:.2f} x",
+            "-" if even is None else f"{even / step:.2f} x",
+        )
+    console = output()
+    console.print()
+    console.print(table)

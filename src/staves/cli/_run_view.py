@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import codecs
+import math
 import sys
 import time
 from collections.abc import Sequence
+from datetime import timedelta
 from types import TracebackType
 from typing import Any
 
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
-from rich.table import Table
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
+from rich.table import Column, Table
 
+from staves.cli._expectation import declared_model, expectation, known_model
+from staves.cli._knowledge import EarlierRun
 from staves.cli._output import messages
 from staves.engines.local import EpochLosses
+from staves.errors import InputError
 from staves.hardware import Device
 
 _LINE_EVERY = 5.0  # seconds between progress lines where there is no terminal
+_MOST_SHOWN = 8  # local batches that fit on a progress line
 
 
 class RunView:
@@ -36,6 +42,7 @@ class RunView:
         self._progress: Progress | None = None
         self._task: TaskID | None = None
         self._split: list[int] = []
+        self._expected = False
         self._log: dict[str, Any] | None = None
         self.losses = EpochLosses()  # the supervisor's, once there is one
         self._printed = time.monotonic()
@@ -50,10 +57,9 @@ class RunView:
         )
         if messages.is_terminal:
             self._progress = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(bar_width=20),
+                TextColumn("{task.description}", table_column=Column(no_wrap=True, min_width=9)),
+                BarColumn(bar_width=10),
                 TextColumn("{task.fields[figures]}"),
-                TimeElapsedColumn(),
                 console=messages,
                 transient=True,
             )
@@ -94,6 +100,8 @@ class RunView:
         kind = message["kind"]
         if kind == "say":
             self._split = message.get("local_batches", self._split)
+            if message.get("stage") == "even":
+                self._expect_as_declared(sum(self._split))
             self.say(message["text"])
         elif kind == "progress":
             self._show_progress(message)
@@ -103,6 +111,33 @@ class RunView:
             self._show_log(whole_only=False)
             self._log = message
             self._show_log(whole_only=True)
+
+    def expect_as(self, earlier: EarlierRun, batch: int | None) -> None:
+        """Say what to expect of these devices by what an earlier run has learned of them.
+
+        Args:
+            earlier: of the same script.
+            batch: the total batch; that of the earlier run where it is not known.
+        """
+        try:
+            model = known_model(earlier.knowledge, self._devices)
+        except InputError:  # another version has written it: it is measured again
+            return
+        samples = batch or earlier.batch
+        text = None if model is None else expectation(model, samples)
+        if text is not None and len(self._devices) > 1:
+            self._expected = True
+            self.say(f"expected, by run {earlier.run}, of a batch of {samples}: {text}")
+
+    def _expect_as_declared(self, batch: int) -> None:
+        """Say what to expect of emulated devices, once, where nothing better has been said."""
+        if self._expected or len(self._split) != len(self._devices):
+            return
+        self._expected = True
+        model = declared_model(self._devices)
+        text = None if model is None else expectation(model, batch)
+        if text is not None:
+            self.say(f"expected, by declared durations without communication: {text}")
 
     def _show_log(self, *, whole_only: bool) -> None:
         """Print the epoch's line once all ranks have told their loss of it, or it is late."""
@@ -119,28 +154,19 @@ class RunView:
         self.say(f"epoch {log['epoch']}: {shown}")
 
     def _show_progress(self, progress: dict[str, Any]) -> None:
-        per_epoch = progress["steps_per_epoch"] or 0
-        parts = [f"step {progress['step']}"]
-        if progress["loss"] is not None:
-            parts.append(f"loss {progress['loss']:.4f}")
-        step = progress["step_seconds"]
-        if step and self._split:
-            rate = sum(self._split) / step["p50"]
-            parts.append(f"{_ms(step['p50'])} a step, {rate:,.0f} samples/s")
-        if len(self._split) > 1:
-            parts.append("split " + ",".join(str(b) for b in self._split))
+        parts = progress_parts(progress)
+        epoch = f"epoch {progress['epoch'] + 1}"
         if self._progress is not None and self._task is not None:
-            within = progress["step"] % per_epoch if per_epoch else 0
             self._progress.update(
                 self._task,
-                description=f"epoch {progress['epoch'] + 1}",
-                completed=within,
-                total=per_epoch or None,
-                figures=", ".join(parts),
+                description=epoch,
+                completed=progress["position"] or 0,
+                total=progress["length"],
+                figures=", ".join(parts[1:]),  # the bar says how far it is
             )
-        elif time.monotonic() - self._printed >= _LINE_EVERY:
+        elif progress["step"] and time.monotonic() - self._printed >= _LINE_EVERY:
             self._printed = time.monotonic()
-            self.say(f"epoch {progress['epoch'] + 1}, " + ", ".join(parts))
+            self.say(f"{epoch}, {', '.join(parts)}")
 
     def summary(self, figures: dict[str, Any]) -> None:
         """Print the figures of a finished run."""
@@ -172,3 +198,31 @@ class RunView:
 
 def _ms(seconds: float) -> str:
     return f"{seconds * 1e3:.1f} ms"
+
+
+def progress_parts(progress: dict[str, Any]) -> list[str]:
+    """Return what a progress line says, by a rank 0's progress message; what is unknown is left
+    out. The most wanted comes first: a narrow terminal cuts the end."""
+    parts = [f"step {progress['step']}"]
+    batch, step = progress["batch"], progress["step_seconds"]
+    rate = batch / step["p50"] if step else None
+    if rate:
+        parts.append(f"{rate:,.0f} samples/s")
+    if progress["loss"] is not None:
+        parts.append(f"loss {progress['loss']:.4f}")
+    parts.append(f"batch {batch}")
+    split = progress["local_batches"]
+    if len(split) > _MOST_SHOWN:
+        parts.append(f"split {min(split)} to {max(split)} over {len(split)} devices")
+    elif len(split) > 1:
+        parts.append("split " + ",".join(str(b) for b in split))
+    if progress["noise_scale"] is not None:
+        parts.append(f"noise scale {progress['noise_scale']:,.0f}")
+    if rate and progress["total_samples"]:
+        left = max(0, progress["total_samples"] - progress["samples"]) / rate
+        parts.append(f"{timedelta(seconds=math.ceil(left))} left")
+    if step:
+        parts.append(f"{_ms(step['p50'])} a step")
+    if progress["goodput"] is not None:
+        parts.append(f"goodput {progress['goodput']:,.0f}/s")
+    return parts

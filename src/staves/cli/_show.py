@@ -20,6 +20,7 @@ from staves.cli._service import (
     print_table,
 )
 from staves.cli._spec_view import asked
+from staves.steptime import type_of
 
 _TIMES = ("submitted", "started", "finished")
 _LONGEST_VALUE = 300  # characters
@@ -83,13 +84,11 @@ def _step_time(progress: dict[str, Any]) -> Iterator[str]:
 
 def _speeds(knowledge: dict[str, Any]) -> Iterator[str]:
     """Yield what has been learned of each device type: seconds a step, and more a sample."""
-    for name, (forward, backward) in (knowledge.get("lines") or {}).items():
-        if name.startswith("type "):
+    for key, (forward, backward) in (knowledge.get("lines") or {}).items():
+        name = type_of(key)
+        if name is not None:
             fixed, per_sample = (a + b for a, b in zip(forward[:2], backward[:2], strict=True))
-            yield (
-                f"{name.removeprefix('type ')} {milliseconds(fixed)}"
-                f" + {milliseconds(per_sample)} a sample"
-            )
+            yield (f"{name} {milliseconds(fixed)} + {milliseconds(per_sample)} a sample")
 
 
 def _span(span: dict[str, Any]) -> tuple[object, ...]:

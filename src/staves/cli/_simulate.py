@@ -76,7 +76,13 @@ def simulate(
         ),
     ] = None,
     seeds: Annotated[
-        int | None, typer.Option("--seeds", metavar="N", min=1, help="Run the seeds 0 to N - 1.")
+        int | None,
+        typer.Option(
+            "--seeds",
+            metavar="N",
+            min=1,
+            help="Seeds 0 to N - 1: of synthetic jobs, failures, stragglers and errors.",
+        ),
     ] = None,
     seed: Annotated[
         int | None, typer.Option("--seed", metavar="S", min=0, help="Run this seed only.")
@@ -87,6 +93,12 @@ def simulate(
     beliefs: Annotated[
         Beliefs, typer.Option("--beliefs", help="What policies are told of speeds.")
     ] = Beliefs.ORACLE,
+    belief_error: Annotated[
+        float,
+        typer.Option(
+            "--belief-error", metavar="E", help="What they are told is off; 0.1: by 10 %."
+        ),
+    ] = 0.0,
     pauses: Annotated[
         Pauses, typer.Option("--pauses", help="What a change costs.")
     ] = Pauses.PUBLISHED,
@@ -147,7 +159,7 @@ def simulate(
     if in_place_seconds is not None and not 0 <= in_place_seconds < math.inf:
         raise InputError("--in-place-seconds must be finite and not negative", hint="like 5")
     from staves.scheduling import policy
-    from staves.simulation import IN_PLACE_SECONDS, Conditions, Experiment
+    from staves.simulation import IN_PLACE_SECONDS, Conditions, Experiment, over_seeds
 
     for name in policies:
         policy(name)  # an unknown one is told before anything is read
@@ -172,22 +184,25 @@ def simulate(
                 straggler_share=stragglers,
                 free_moves=True,  # as in both set-ups
             ),
+            belief_error=belief_error,
         )
         for name in policies
         for index, number in enumerate(numbers)
     ]
-    document = {"runs": _run(experiments, processes)}
+    runs = _run(experiments, processes)
+    document = {"runs": runs, "over_seeds": over_seeds(runs)}
     if file is not None:
         file.write_text(json.dumps(finite(document)) + "\n")
     if report is not None:
         from staves.simulation import write_report
 
-        page = write_report(document["runs"], there, report)
+        page = write_report(runs, there, report)
         messages.print(f"staves: the report is {page}")
     if as_json:
         print_json(document)
     else:
-        _print(document["runs"])
+        _print(runs)
+        _print_over_seeds(document["over_seeds"])
 
 
 def policies(
@@ -337,6 +352,17 @@ def _print(runs: Sequence[dict[str, Any]]) -> None:
     bounds = {run["summary"]["contention_free_jct_seconds"] for run in runs} - {None}
     if bounds:
         output().print(f"alone on the cluster, jobs would take {min(bounds) / 3600:.3f} h")
+
+
+def _print_over_seeds(figures: Sequence[dict[str, Any]]) -> None:
+    for one in figures:
+        jct = one["average_jct_seconds"]
+        if jct is not None:
+            low, high = jct["interval"]
+            output().print(
+                f"{one['policy']}: mean JCT over {len(one['seeds'])} seeds"
+                f" {_scaled(jct['mean'], 3600)} h, 95 % {low / 3600:.3f} to {high / 3600:.3f}"
+            )
 
 
 def _scaled(value: float | None, unit: float) -> str:

@@ -9,14 +9,12 @@ from typing import Any
 from staves.errors import InputError
 from staves.estimation._rates import GuessedRates, ProfileRates
 from staves.estimation._steps import TypeLines
-from staves.steptime import Communication, Line
+from staves.steptime import Communication, Line, type_of
 
 Lines = tuple[Line, Line]
 
 FIXED_SHARE, FORWARD_SHARE = 0.1, 0.35
 """Of a step, where nothing better is known."""
-
-_TYPE = "type "  # how a job's knowledge marks the lines of a whole type
 
 
 @dataclass(frozen=True)
@@ -65,9 +63,9 @@ class JobProfile:
             return cls(batch, bounds=bounds or {})
         try:
             lines = {
-                name.removeprefix(_TYPE): (Line(*forward), Line(*backward))
-                for name, (forward, backward) in document["lines"].items()
-                if name.startswith(_TYPE)
+                name: (Line(*forward), Line(*backward))
+                for key, (forward, backward) in document["lines"].items()
+                if (name := type_of(key)) is not None
             }
             ready, seconds = document["ready"], document["seconds"]
             world_size = int(document["world_size"])

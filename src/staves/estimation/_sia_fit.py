@@ -13,7 +13,6 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import Bounds, minimize
 
 from staves.errors import InputError
 
@@ -110,6 +109,8 @@ def fit_throughput(points: Iterable[Point]) -> ThroughputFit:
 
 @lru_cache(maxsize=65536)
 def _fit(points: tuple[Point, ...]) -> ThroughputFit:
+    from scipy.optimize import Bounds, minimize  # loads for longer than many fits take
+
     if not points:
         raise InputError("nothing to fit", hint="a throughput model needs one point at least")
     table = np.array(

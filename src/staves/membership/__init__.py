@@ -5,7 +5,7 @@ the `Coordinator`, every worker a `Follower`; the same machines drive stub worke
 """
 
 from staves.membership._coordinator import Coordinator
-from staves.membership._follower import ROWS_WITH_STATE, Follower
+from staves.membership._follower import ROWS_WITH_STATE, SLACK, Follower
 from staves.membership._ledger import (
     History,
     Ledger,
@@ -33,6 +33,7 @@ from staves.membership._types import (
 
 __all__ = [
     "ROWS_WITH_STATE",
+    "SLACK",
     "Abandon",
     "Boundary",
     "Command",

@@ -47,6 +47,16 @@ def permitted(job: JobView, configurations: Table) -> NDArray[np.bool_]:
     return fine
 
 
+def allowed(job: JobView, counts: Counts) -> bool:
+    """Say of one configuration what `permitted` says of many."""
+    used = [g for g, n in enumerate(counts) if n]
+    return (
+        max(1, job.minimum) <= sum(counts) <= job.maximum
+        and (job.types is None or job.types.issuperset(used))
+        and (job.mix or len(used) == 1)
+    )
+
+
 def keeps_guaranteed(
     job: JobView, available: Sequence[int], configurations: Table
 ) -> NDArray[np.bool_]:

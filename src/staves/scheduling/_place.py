@@ -52,7 +52,7 @@ def place(
     for job, counts in chosen.items():
         wanted = {name: n for name, n in zip(types, counts, strict=True) if n}
         held = [d for d in current.get(job, Allocation()) if d.name in there]
-        kept[job] = _kept(held, wanted)
+        kept[job] = held if _count(held) == wanted else _kept(held, wanted)
         for device in kept[job]:
             wanted[device.type.name] -= 1
         missing[job] = {name: n for name, n in wanted.items() if n}
@@ -66,7 +66,12 @@ def place(
     if placing == "aligned":
         for name in types:
             _align(name, devices, kept, fixed)
-    return {job: Allocation(tuple(kept[job])) for job in chosen}
+    placed: dict[str, Allocation] = {}
+    for job, held in kept.items():
+        before = current.get(job)
+        same = before is not None and before.devices == tuple(held)
+        placed[job] = before if before is not None and same else Allocation(tuple(held))
+    return placed
 
 
 def _align(

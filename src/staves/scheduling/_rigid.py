@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from staves.scheduling._configurations import (
+    allowed,
     as_table,
     in_words,
     keeps_guaranteed,
-    permitted,
     single,
     too_few,
     usable,
@@ -23,8 +23,9 @@ def still_fits(job: JobView, free: Sequence[int]) -> bool:
     """Return whether the job can go on with exactly what it has, out of `free`."""
     if job.current is None:
         return False
-    row = as_table([job.current], len(free))
-    return bool((row <= np.array(free)).all() and permitted(job, row)[0])
+    return all(n <= room for n, room in zip(job.current, free, strict=True)) and allowed(
+        job, job.current
+    )
 
 
 def fastest(job: JobView, free: Sequence[int]) -> Counts | None:

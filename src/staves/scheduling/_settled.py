@@ -25,8 +25,6 @@ def settled(view: View, *, pausing: bool = False) -> tuple[Decision, list[int]]:
             continue
         if job.pinned:
             why = "it cannot be resized"
-        elif not still_fits(job, free):
-            continue
         elif job.guaranteed > 0:
             why = "devices of it are guaranteed"
         elif pausing and job.pause_left > 0:
@@ -34,6 +32,8 @@ def settled(view: View, *, pausing: bool = False) -> tuple[Decision, list[int]]:
         else:
             continue
         if not job.pinned:
+            if not still_fits(job, free):
+                continue
             free = [f - n for f, n in zip(free, job.current, strict=True)]
         chosen[job.id] = job.current
         reasons[job.id] = granted(view, job, job.current, why)

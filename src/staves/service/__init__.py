@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     )
     from staves.service._folder import ServiceFolder
     from staves.service._job_file import JobFile, job_schema, read_job
+    from staves.service._rehearsal import Arrival, Rehearsal, rehearse
     from staves.service._serve import serve
     from staves.service._settings import Settings
     from staves.service._snapshot import Snapshot, pack_job
@@ -30,12 +31,14 @@ if TYPE_CHECKING:
     from staves.service._store import Store
 
 _LAZY = {
+    "Arrival": "_rehearsal",
     "Caller": "_facade",
     "Client": "_client",
     "Document": "_facade",
     "JobFile": "_job_file",
     "JobSpec": "_spec",
     "Refused": "_facade",
+    "Rehearsal": "_rehearsal",
     "Sample": "_facade",
     "Service": "_facade",
     "ServiceFolder": "_folder",
@@ -48,17 +51,20 @@ _LAZY = {
     "job_schema": "_job_file",
     "pack_job": "_snapshot",
     "read_job": "_job_file",
+    "rehearse": "_rehearsal",
     "serve": "_serve",
     "up": "_daemon",
 }
 
 __all__ = [
+    "Arrival",
     "Caller",
     "Client",
     "Document",
     "JobFile",
     "JobSpec",
     "Refused",
+    "Rehearsal",
     "Sample",
     "Service",
     "ServiceFolder",
@@ -71,6 +77,7 @@ __all__ = [
     "job_schema",
     "pack_job",
     "read_job",
+    "rehearse",
     "serve",
     "up",
 ]

@@ -1,9 +1,16 @@
-"""The same policies on simulated time: what would have happened to these jobs on this cluster."""
+"""The same policies on simulated time: what would have happened to these jobs on this cluster.
+
+What trains step by step loads with its first use: it calls the trainer's own planner, and with that
+loads torch.
+"""
+
+from __future__ import annotations
 
 from staves.simulation._application import Application, Statistics
 from staves.simulation._conditions import Conditions
 from staves.simulation._decide_only import Timed, decide_only
 from staves.simulation._generate import generate
+from staves.simulation._intervals import interval, over_seeds
 from staves.simulation._material import material, synthetic_jobs
 from staves.simulation._profiles import read_profiles
 from staves.simulation._report import write_report
@@ -17,6 +24,20 @@ from staves.simulation._synthetic import synthetic_applications
 from staves.simulation._work import FluidWork, Placement, Submission, Work
 from staves.simulation._workload import Request, Workload, read_workload
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from staves.simulation._engine import SimulatedEngine
+    from staves.simulation._training import Overheads, SimulatedTraining, TrainingTruth
+
+_LAZY = {
+    "Overheads": "_training",
+    "SimulatedEngine": "_engine",
+    "SimulatedTraining": "_training",
+    "TrainingTruth": "_training",
+}
+
 __all__ = [
     "IN_PLACE_SECONDS",
     "SETUPS",
@@ -27,22 +48,28 @@ __all__ = [
     "Experiment",
     "FluidWork",
     "JobResult",
+    "Overheads",
     "Pause",
     "Placement",
     "Request",
     "Setup",
+    "SimulatedEngine",
+    "SimulatedTraining",
     "Simulation",
     "Span",
     "Statistics",
     "Submission",
     "Timed",
     "Timing",
+    "TrainingTruth",
     "Work",
     "Workload",
     "decide_only",
     "generate",
+    "interval",
     "job_document",
     "material",
+    "over_seeds",
     "read_profiles",
     "read_workload",
     "replay",
@@ -56,3 +83,11 @@ __all__ = [
     "synthetic_jobs",
     "write_report",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        from importlib import import_module
+
+        return getattr(import_module(f"staves.simulation.{_LAZY[name]}"), name)
+    raise AttributeError(f"module 'staves.simulation' has no attribute {name!r}")

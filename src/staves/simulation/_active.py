@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections import defaultdict
-from dataclasses import replace
 
 from staves.hardware import Allocation
 from staves.scheduling import Counts, JobView
@@ -40,6 +39,7 @@ class Active:
         self._phase = 0
         self._attained = self._waiting = 0.0
         self._held: dict[int, float] = defaultdict(float)
+        self._used: tuple[int, ...] = ()  # types that it holds now
         self._rate, self._slowdown = 0.0, 1.0
         self._at = self._since = self._paused_until = self.job.submitted
         self._started: float | None = None
@@ -63,8 +63,8 @@ class Active:
                 self._tried = max(self._tried, len(self.allocation))
                 self._learned |= self._work.trained(self._phase)
             self._attained += len(self.allocation) * passed
-            for g, nodes in enumerate(self._placement or ()):
-                self._held[g] += passed if nodes else 0.0
+            for g in self._used:
+                self._held[g] += passed
             self._waiting = max(0.0, self._waiting - passed)
         self._at = now
 
@@ -78,9 +78,25 @@ class Active:
 
     def view(self, types: int) -> JobView:
         """Return the job as a policy sees it that looks at so many types."""
-        return replace(
-            self.job,
+        job = self.job
+        # Not `replace`: this is made for every job at every decision, and takes half as long.
+        return JobView(
+            id=job.id,
+            submitted=job.submitted,
             rates=self._work.rates(self._phase),
+            minimum=job.minimum,
+            maximum=job.maximum,
+            types=job.types,
+            mix=job.mix,
+            weight=job.weight,
+            elastic=job.elastic,
+            guaranteed=job.guaranteed,
+            start_pause=job.start_pause,
+            resize_pause=job.resize_pause,
+            unmeasured=job.unmeasured,
+            name=job.name,
+            application=job.application,
+            requested=job.requested,
             remaining=self._marks[-1] - self._done if self._work_known else math.inf,
             current=self._counts,
             attained=self._attained,
@@ -119,6 +135,7 @@ class Active:
         self.version += 1
         self.allocation, self._counts, self._since = allocation, counts, self._at
         self._placement, self._slowdown = placement, slowdown
+        self._used = tuple(g for g, nodes in enumerate(placement or ()) if nodes)
         self._saved, self._trained = self._done, 0.0  # it is saved before it changes
         if placement is None:
             self._rate, self._paused_until = 0.0, self._at

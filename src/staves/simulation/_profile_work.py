@@ -41,6 +41,7 @@ class ApplicationRates:
         self._of_placement: dict[Placement, int] = {}
         self._ways: list[Ways] = []
         self._epochs: dict[int, EpochRates] = {}
+        self._step_work: dict[int, float] = {}
 
     @cached_property
     def marks(self) -> tuple[float, ...]:
@@ -55,8 +56,10 @@ class ApplicationRates:
         """
         if self.batch is None:
             return 0.0
-        gain = self.application.statistics.gain(epoch, np.array(float(self.batch)))
-        return float(gain) * self.application.reference
+        if epoch not in self._step_work:
+            gain = self.application.statistics.gain(epoch, np.array(float(self.batch)))
+            self._step_work[epoch] = float(gain) * self.application.reference
+        return self._step_work[epoch]
 
     def epoch(self, epoch: int) -> EpochRates:
         """Return the rates in one epoch."""

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import base64
 import html
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from staves.errors import StavesError
 from staves.hardware import Cluster
+from staves.reports import drawing, figure, png, table, write_page
+from staves.simulation._intervals import over_seeds
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,47 +31,30 @@ def write_report(runs: Sequence[dict[str, Any]], cluster: Cluster, folder: Path)
         folder: made where it is absent.
 
     Raises:
-        StavesError: matplotlib is not installed.
+        StavesError: matplotlib is not installed, or the folder cannot be written.
     """
-    try:
-        import matplotlib as mpl
-    except ModuleNotFoundError:
-        raise StavesError(
-            "reports need matplotlib", hint="pip install 'staves[simulate]'"
-        ) from None
-    folder.mkdir(parents=True, exist_ok=True)
     pictures: dict[str, bytes] = {}
-    with mpl.rc_context(mpl.rcParamsDefault):  # equal runs draw equal files, whatever is set
-        pictures["jct"] = _png(_cdf(runs))
-        pictures["utilisation"] = _png(_utilisation(runs, cluster.total))
+    with drawing():
+        pictures["jct"] = png(_cdf(runs))
+        pictures["utilisation"] = png(_utilisation(runs, cluster.total))
         for number, run in enumerate(runs):
-            pictures[f"gantt-{number}-{run['policy']}"] = _png(_gantt(run))
-    for name, data in pictures.items():
-        (folder / f"{name}.png").write_bytes(data)
-    page = folder / "index.html"
-    page.write_text(_page(runs, pictures), encoding="utf-8")
-    return page
+            pictures[f"gantt-{number}-{run['policy']}"] = png(_gantt(run))
+    return write_page(
+        folder,
+        title="Staves: simulation",
+        heading=runs[0]["workload"] if runs else "",
+        body=_summary(runs) + _means(runs),
+        pictures=pictures,
+    )
 
 
 def _label(run: dict[str, Any]) -> str:
     return f"{run['policy']}, seed {run['seed']}"
 
 
-def _figure(height: float = 3.6) -> Figure:
-    from matplotlib.figure import Figure
-
-    return Figure(figsize=(8, height), layout="constrained")
-
-
-def _png(figure: Figure) -> bytes:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=110, metadata={"Software": None})
-    return buffer.getvalue()
-
-
 def _cdf(runs: Sequence[dict[str, Any]]) -> Figure:
-    figure = _figure()
-    axes = figure.subplots()
+    picture = figure()
+    axes = picture.subplots()
     for run in runs:
         times = sorted(j["jct_seconds"] / 3600 for j in run["jobs"] if j["jct_seconds"] is not None)
         share = np.arange(1, len(times) + 1) / len(run["jobs"])
@@ -80,12 +62,12 @@ def _cdf(runs: Sequence[dict[str, Any]]) -> Figure:
     axes.set(xscale="log", xlabel="job completion time, hours", ylabel="share of jobs", ylim=(0, 1))
     axes.grid(alpha=0.3)
     axes.legend()
-    return figure
+    return picture
 
 
 def _utilisation(runs: Sequence[dict[str, Any]], devices: int) -> Figure:
-    figure = _figure()
-    axes = figure.subplots()
+    picture = figure()
+    axes = picture.subplots()
     for run in runs:
         spans = [
             (s["since"], s["until"], sum(s["devices"].values()))
@@ -103,7 +85,7 @@ def _utilisation(runs: Sequence[dict[str, Any]], devices: int) -> Figure:
     axes.set(xlabel="hours", ylabel="share of devices held", ylim=(0, 1.02))
     axes.grid(alpha=0.3)
     axes.legend()
-    return figure
+    return picture
 
 
 def _gantt(run: dict[str, Any]) -> Figure:
@@ -111,8 +93,8 @@ def _gantt(run: dict[str, Any]) -> Figure:
     jobs = run["jobs"][:_MOST_ROWS]
     types = sorted({name for job in jobs for span in job["spans"] for name in span["devices"]})
     most = max((sum(s["devices"].values()) for job in jobs for s in job["spans"]), default=1)
-    figure = _figure(1.2 + 0.06 * max(20, len(jobs)))
-    axes = figure.subplots()
+    picture = figure(1.2 + 0.06 * max(20, len(jobs)))
+    axes = picture.subplots()
     for row, job in enumerate(jobs):
         end = job["finished"] or max((s["until"] for s in job["spans"]), default=job["submitted"])
         wait = (job["submitted"] / 3600, (end - job["submitted"]) / 3600)
@@ -126,7 +108,7 @@ def _gantt(run: dict[str, Any]) -> Figure:
     handles = [axes.barh(0, 0, color=f"C{index}", label=name) for index, name in enumerate(types)]
     axes.legend(handles=handles, loc="upper right")
     axes.set(xlabel="hours", ylabel="job", ylim=(len(jobs), 0), title=_label(run))
-    return figure
+    return picture
 
 
 _COLUMNS = {
@@ -141,28 +123,27 @@ _COLUMNS = {
 }
 
 
-def _page(runs: Sequence[dict[str, Any]], pictures: dict[str, bytes]) -> str:
-    """Return the page; nothing in it comes from elsewhere."""
-    head = "".join(f"<th>{name}</th>" for name, _ in _COLUMNS.values())
-    rows = "".join(
-        f"<tr><td>{html.escape(_label(run))}</td>"
-        + "".join(f"<td>{_cell(run['summary'][key], u)}</td>" for key, (_, u) in _COLUMNS.items())
-        + "</tr>"
+def _summary(runs: Sequence[dict[str, Any]]) -> str:
+    rows = [
+        [_label(run), *(_cell(run["summary"][key], unit) for key, (_, unit) in _COLUMNS.items())]
         for run in runs
-    )
-    images = "".join(
-        f'<h2>{html.escape(name)}</h2><img alt="{html.escape(name)}"'
-        f' src="data:image/png;base64,{base64.b64encode(data).decode()}">'
-        for name, data in pictures.items()
-    )
-    workload = html.escape(runs[0]["workload"]) if runs else ""
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Staves: simulation'
-        "</title><style>body{font:15px system-ui,sans-serif;max-width:60em;margin:2em auto}"
-        "td,th{padding:.2em .8em;text-align:right}td:first-child{text-align:left}"
-        f"img{{max-width:100%}}</style></head><body><h1>{workload}</h1>"
-        f"<table><tr><th></th>{head}</tr>{rows}</table>{images}</body></html>\n"
-    )
+    ]
+    return table(["", *(name for name, _ in _COLUMNS.values())], rows)
+
+
+def _means(runs: Sequence[dict[str, Any]]) -> str:
+    """Return a line for each policy that ran with several seeds."""
+    lines = []
+    for one in over_seeds(runs):
+        jct = one["average_jct_seconds"]
+        if jct is not None:
+            low, high = jct["interval"]
+            lines.append(
+                f"<p>{html.escape(one['policy'])}: mean JCT over {len(one['seeds'])} seeds"
+                f" {jct['mean'] / 3600:.3f} h, 95 % interval {low / 3600:.3f} to"
+                f" {high / 3600:.3f} h</p>"
+            )
+    return "".join(lines)
 
 
 def _cell(value: float | None, unit: float) -> str:

@@ -9,10 +9,12 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from staves.errors import InputError
 from staves.hardware import Cluster
 from staves.scheduling import Estimator, Heet, JobKind, Policy, policy
 from staves.scheduling.heet import Weights
 from staves.simulation._conditions import Conditions
+from staves.simulation._erring import erring
 from staves.simulation._simulate import replay
 from staves.simulation._submissions import AnyApplication, submissions
 from staves.simulation._summary import job_document, summary
@@ -23,7 +25,6 @@ IN_PLACE_SECONDS = 5.0
 """The pause of a change in place where nothing else is said."""
 
 _RESTART_HYSTERESIS = 1.10  # what heet asks of a change that costs a restart
-
 
 Beliefs = Literal["oracle", "learned"]
 
@@ -42,6 +43,11 @@ class Experiment:
             change is a restart for everybody.
         conditions: failures and stragglers; holds the seed.
         until: seconds at which to stop.
+        belief_error: deviation of the logarithm by which beliefs are off, by job and set of device
+            types, drawn from the seed of the conditions; with oracle beliefs only.
+
+    Raises:
+        InputError: the error is negative, not finite, or comes on top of what was learned.
     """
 
     policy: str
@@ -53,6 +59,19 @@ class Experiment:
     in_place_seconds: float | None = None
     conditions: Conditions = field(default_factory=Conditions)
     until: float = math.inf
+    belief_error: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.belief_error < math.inf:
+            raise InputError(
+                f"the error of beliefs must be finite and not negative, not {self.belief_error}",
+                hint="0.1 is about ten percent",
+            )
+        if self.belief_error and self.beliefs != "oracle":
+            raise InputError(
+                "a declared error goes with oracle beliefs: learned ones err by themselves",
+                hint="leave one of the two out",
+            )
 
 
 Progress = Callable[[int, float], None]
@@ -67,6 +86,9 @@ def run(experiment: Experiment, progress: Progress | None = None) -> dict[str, A
     chosen = _policy(experiment)
     estimator = chosen.estimator if experiment.beliefs == "learned" else None
     jobs = _jobs(experiment, chosen, estimator)
+    if experiment.belief_error:
+        seed = experiment.conditions.seed
+        jobs = [erring(job, experiment.belief_error, seed, n) for n, job in enumerate(jobs)]
     done = replay(
         chosen,
         experiment.cluster,

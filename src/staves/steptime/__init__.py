@@ -3,6 +3,7 @@
 Stands alone: any trainer or scheduler can call it. numpy and scipy, no torch.
 """
 
+from staves.steptime._cells import Cell, cells_of, merge, pool, robust_variance, typical
 from staves.steptime._file import parse_model, read_model, to_document
 from staves.steptime._fit import combine, fit_communication, fit_line
 from staves.steptime._model import (
@@ -13,6 +14,7 @@ from staves.steptime._model import (
     StepTimeModel,
     ring_share,
 )
+from staves.steptime._regression import LineFit, fit_cells, pooled_shape
 from staves.steptime._split import (
     FractionalSplit,
     Split,
@@ -21,26 +23,38 @@ from staves.steptime._split import (
     optimal_split,
 )
 from staves.steptime._sweep import Sweep, Tangent, integer_step_seconds
+from staves.steptime._types import type_key, type_of
 
 __all__ = [
     "Bottleneck",
+    "Cell",
     "Communication",
     "Device",
     "FractionalSplit",
     "Line",
+    "LineFit",
     "Split",
     "StepTimeModel",
     "Sweep",
     "Tangent",
+    "cells_of",
     "combine",
     "even_split",
+    "fit_cells",
     "fit_communication",
     "fit_line",
     "integer_split",
     "integer_step_seconds",
+    "merge",
     "optimal_split",
     "parse_model",
+    "pool",
+    "pooled_shape",
     "read_model",
     "ring_share",
+    "robust_variance",
     "to_document",
+    "type_key",
+    "type_of",
+    "typical",
 ]

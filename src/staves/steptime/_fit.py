@@ -4,50 +4,29 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import nnls
 
 from staves.errors import InputError
+from staves.steptime._cells import cells_of
 from staves.steptime._model import Line
-
-_SMALLEST_SHARE = 1e-6  # times below this share of the largest weigh no more than that
+from staves.steptime._regression import fit_cells
 
 
 def fit_line(batches: ArrayLike, seconds: ArrayLike, prior: Line | None = None) -> Line:
-    """Fit the line of one phase on one device, with neither part negative.
-
-    The median of each distinct batch, then least squares of the relative errors, each batch
-    weighted by its number of measurements.
+    """Fit the line of one phase on one device, no part negative (`fit_cells` of its cells).
 
     Args:
         batches: local batches measured, shape (m,), samples.
         seconds: the phase's time in each, shape (m,).
-        prior: with one distinct batch only, the line whose ratio of fixed to per-sample time
-            holds, scaled to the measurement. None: all of the time is taken to be proportional.
+        prior: a line whose ratio of fixed to per-sample time is expected. None: with one distinct
+            batch, all of the time is taken to be proportional.
 
     Returns:
-        A line without a floor.
+        A line, with a floor where three or more batches show one.
 
     Raises:
         InputError: no measurement, unlike shapes, or a negative or non-finite number.
     """
-    b, t = np.asarray(batches, dtype=np.float64), np.asarray(seconds, dtype=np.float64)
-    if b.ndim != 1 or b.shape != t.shape:
-        raise InputError(f"batches has shape {b.shape}, seconds {t.shape}; both must be (m,)")
-    if not len(b):
-        raise InputError("no measurement to fit a line to")
-    if not np.all(np.isfinite(b) & np.isfinite(t) & (b >= 0) & (t >= 0)):
-        raise InputError("a measurement is negative or not finite")
-    distinct, inverse, counts = np.unique(b, return_inverse=True, return_counts=True)
-    medians = np.array([np.median(t[inverse == i]) for i in range(len(distinct))])
-    if len(distinct) == 1:
-        return _through(float(distinct[0]), float(medians[0]), prior)
-    if not medians.any():
-        return Line(0.0, 0.0)
-    weights = np.sqrt(counts) / np.maximum(medians, _SMALLEST_SHARE * medians.max())
-    largest = float(distinct[-1])  # in units of it both columns are of one size
-    design = np.column_stack([weights, weights * distinct / largest])
-    (fixed, rise), _ = nnls(design, weights * medians)
-    return Line(float(fixed), float(rise) / largest)
+    return fit_cells(cells_of(batches, seconds), prior).line
 
 
 def fit_communication(durations: ArrayLike) -> NDArray[np.float64]:
@@ -97,12 +76,3 @@ def combine(means: ArrayLike, variances: ArrayLike) -> NDArray[np.float64]:
         weights = np.where((least > 0) & np.isfinite(least), least / v, v == least)
     combined: NDArray[np.float64] = (weights * m).sum(axis=0) / weights.sum(axis=0)
     return combined
-
-
-def _through(batch: float, seconds: float, prior: Line | None) -> Line:
-    """Return the line of the prior's shape through one point."""
-    expected = 0.0 if prior is None else prior.fixed + prior.per_sample * batch
-    if prior is not None and expected > 0:
-        scale = seconds / expected
-        return Line(prior.fixed * scale, prior.per_sample * scale)
-    return Line(0.0, seconds / batch) if batch > 0 else Line(seconds, 0.0)

@@ -12,7 +12,6 @@ serves any number of micro-steps.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from staves.steptime import Device, Line, StepTimeModel
@@ -30,9 +29,19 @@ def accumulated(model: StepTimeModel, micro_steps: int) -> StepTimeModel:
     return StepTimeModel(devices, model.communication)
 
 
-def single(records: Sequence[StepRecord]) -> list[StepRecord]:
-    """Return the records as if each step had been one of its micro-steps."""
-    return [_single(record) for record in records]
+def single(record: StepRecord) -> StepRecord:
+    """Return the record as if the step had been one of its micro-steps."""
+    n = record.micro_steps
+    if n == 1:
+        return record
+    forward = max(0.0, record.forward - (n - 1) * record.backward) / n
+    return replace(
+        record,
+        samples=record.samples / n,
+        forward=forward,
+        step_seconds=forward + record.backward,
+        micro_steps=1,
+    )
 
 
 def _accumulated(device: Device, n: int) -> Device:
@@ -46,18 +55,4 @@ def _accumulated(device: Device, n: int) -> Device:
         ),
         backward=Line(backward.fixed, backward.per_sample / n, backward.floor),
         max_batch=None if device.max_batch is None else device.max_batch * n,
-    )
-
-
-def _single(record: StepRecord) -> StepRecord:
-    n = record.micro_steps
-    if n == 1:
-        return record
-    forward = max(0.0, record.forward - (n - 1) * record.backward) / n
-    return replace(
-        record,
-        samples=record.samples / n,
-        forward=forward,
-        step_seconds=forward + record.backward,
-        micro_steps=1,
     )

@@ -39,7 +39,8 @@ class Environment:
 
     `launcher` is "staves" under `staves run`, "torchrun" under torchrun or anything that sets the
     same variables, "none" under plain `python`: one process, no group. `measure_even` has every
-    generation measure the even split for a few steps, to compare with.
+    generation measure the even split for a few steps, to compare with. `probing` is a run that only
+    measures: it reads and writes no checkpoint and no other file.
     """
 
     launcher: Launcher = "none"
@@ -54,6 +55,7 @@ class Environment:
     checkpoint: str | None = None
     checkpoint_every: str | None = None
     measure_even: bool = False
+    probing: bool = False
 
     def cap(self, wanted: int | None) -> int | None:
         """Return the most samples that the device can hold at once, `wanted` as far as it can."""
@@ -91,6 +93,7 @@ class Environment:
             checkpoint=environ.get("STAVES_CHECKPOINT") or None,
             checkpoint_every=environ.get("STAVES_CHECKPOINT_EVERY") or None,
             measure_even=environ.get("STAVES_MEASURE_EVEN") == "1",
+            probing=environ.get("STAVES_PROBING") == "1",
         )
 
 

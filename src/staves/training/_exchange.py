@@ -71,6 +71,20 @@ class Exchange:
         )
         return result
 
+    def raise_flag(self, name: str) -> None:
+        """Set a flag that any rank may see from here on. Waits for no rank."""
+        self._add(name, 1)
+
+    def flagged(self, name: str) -> bool:
+        """Whether any rank has raised that flag. Waits for no rank."""
+        return self._add(name, 0) > 0
+
+    def _add(self, name: str, amount: int) -> int:
+        try:
+            return int(self._store.add(f"flag/{name}", amount))
+        except RuntimeError as error:
+            raise Interrupted from error
+
     def _next(self) -> str:
         self._calls += 1
         return str(self._calls)

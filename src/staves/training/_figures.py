@@ -11,6 +11,8 @@ import numpy as np
 import torch
 
 from staves.training._adaptation import Adaptation
+from staves.training._board import Board
+from staves.training._history import History, Row, Setting
 from staves.training._pacing import Pacer
 from staves.training._planner import Plan
 from staves.training._timing import StepRecord
@@ -34,7 +36,10 @@ KEPT = 20_000
 
 
 class Figures:
-    """Figures of one rank, and what it knows of the whole job."""
+    """Figures of one rank, and what it knows of the whole job.
+
+    `board` is where rank 0 writes them as well.
+    """
 
     def __init__(self, pacer: Pacer | None) -> None:
         self.steps = 0
@@ -50,6 +55,9 @@ class Figures:
         self.pauses: list[float] = []
         self.generations = 0
         self.adaptation: Adaptation | None = None
+        self.history = History()
+        self.board: Board | None = None
+        self._setting: Setting | None = None
         self._pacer = pacer
         self._step_seconds: deque[float] = deque(maxlen=KEPT)
         self._step_seconds_before: list[float] = []
@@ -65,9 +73,15 @@ class Figures:
         """These devices train from here on: no step time of others is told as theirs."""
         self.close_plan()
         self._devices, self._plan, self._stage = list(devices), None, ""
+        self._setting = None
         if self.even_devices != self._devices:
             self.even_seconds = None
         self._pauses_before = len(self.pauses)
+
+    @property
+    def devices(self) -> list[str]:
+        """The names of the devices in use, by rank."""
+        return self._devices
 
     @property
     def pause_seconds(self) -> float | None:
@@ -83,8 +97,29 @@ class Figures:
             if self._step_seconds:
                 self._step_seconds_before = list(self._step_seconds)
             self._step_seconds.clear()
+            self._setting = None
         if settled:
             self._step_seconds.append(record.step_seconds)
+        if self._setting is None:
+            self._setting = Setting(
+                tuple(self._devices),
+                plan.local_batches,
+                plan.stage,
+                plan.predicted_seconds,
+                plan.even_seconds,
+                plan.idle_share,
+            )
+        self.history.add(
+            Row(
+                record.step,
+                1,
+                self._setting,
+                measured=int(settled),
+                step_seconds=record.step_seconds if settled else None,
+                noise_scale=self.adaptation.noise_scale if self.adaptation else None,
+                goodput=plan.goodput,
+            )
+        )
 
     def close_plan(self) -> None:
         """The plan in use ends here: what the even split cost is kept for the comparison."""
@@ -142,7 +177,8 @@ class Figures:
 
     def to_document(self) -> dict[str, Any]:
         """Return what belongs to the job and not to this rank, as plain values."""
-        return {name: getattr(self, name) for name in _OF_THE_JOB}
+        own = {name: getattr(self, name) for name in _OF_THE_JOB}
+        return own | {"history": self.history.to_document()}
 
     def load_document(self, document: dict[str, Any]) -> None:
         """Take over what `to_document` wrote; this rank's own part of an epoch's loss stays."""
@@ -150,6 +186,8 @@ class Figures:
             self.clear_loss()
         for name in _OF_THE_JOB:
             setattr(self, name, document.get(name, getattr(self, name)))
+        if "history" in document:  # checkpoints of earlier versions have none
+            self.history = History.from_document(document["history"])
 
     def deadlines(self) -> dict[str, Any] | None:
         """Return the emulated device's steps and how many missed a deadline; None for a real
@@ -159,7 +197,7 @@ class Figures:
         return {"steps": self._pacer.steps, "missed": self._pacer.missed}
 
     def report(self, plan: Plan | None, *, emulated: bool) -> dict[str, Any]:
-        """Return the figures as `staves run --json` prints them."""
+        """Return the figures as `staves run --json` prints them, and the history."""
         deadlines = self.deadlines()
         even, source = self.even(plan)
         return {
@@ -177,6 +215,7 @@ class Figures:
             "metrics": self.metrics,
             "loss": {"first": self.first_epoch_loss, "last": self.epoch_loss},
             "deadlines": deadlines,
+            "history": self.history.to_document(),
             "batch": None if plan is None else plan.batch,
             "goodput": None if plan is None else plan.goodput,
             **self.adaptive(),

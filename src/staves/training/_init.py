@@ -13,6 +13,7 @@ from staves.errors import InputError
 from staves.training import _group
 from staves.training._adaptation import Adaptation
 from staves.training._batch import Adaptive, positive_integer
+from staves.training._board import Board
 from staves.training._channel import Channel
 from staves.training._checkpoint import Checkpoints
 from staves.training._crew import Crew, FixedCrew, SupervisedCrew
@@ -34,6 +35,7 @@ def init(
     checkpoint: str | Path | None = None,
     checkpoint_every: str | float = "5m",
     checkpoint_keep: int = 3,
+    tensorboard: str | Path | None = None,
 ) -> Run:
     """Start a training run on this rank. Call it once, at the top of the script.
 
@@ -49,9 +51,11 @@ def init(
             in it, at any number of ranks.
         checkpoint_every: time between two of them, such as "5m"; a number is seconds.
         checkpoint_keep: how many of the newest are kept.
+        tensorboard: a folder for TensorBoard's scalars, which rank 0 writes; `STAVES_TENSORBOARD`
+            in the environment overrides it.
 
     Raises:
-        InputError: an argument is malformed.
+        InputError: an argument is malformed, or TensorBoard is wanted and not installed.
     """
     global _crew
     channel = Channel.inherited()
@@ -94,10 +98,12 @@ def init(
             else None
         ),
     )
+    if not environment.probing:
+        session.figures.board = Board.wanted(tensorboard)
     folder = environment.checkpoint or checkpoint
-    if folder is not None:
+    if folder is not None and not environment.probing:
         every = environment.checkpoint_every or checkpoint_every
-        session.checkpoints = Checkpoints(
+        session.saving.checkpoints = Checkpoints(
             Path(folder),
             every=float(every) if isinstance(every, (int, float)) else duration(every),
             keep=checkpoint_keep,

@@ -99,6 +99,11 @@ class Loader:
         for name, reason in _OURS.items():
             if options.pop(name, None) is not None:
                 raise InputError(f"run.loader: {name} cannot be given", hint=reason)
+        if isinstance(dataset, DataLoader):
+            raise InputError(
+                "run.loader: this is a DataLoader",
+                hint="give its data set and options: run.loader(dataset, num_workers=...)",
+            )
         if isinstance(dataset, IterableDataset) or not hasattr(dataset, "__len__"):
             raise InputError(
                 "run.loader: a data set without length and indices is not supported yet",

@@ -3,15 +3,16 @@ face."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from inspect import signature
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+from staves.errors import InputError
+from staves.training._memory import first_samples, repeated, too_large
 from staves.training._reducer import WeightedReducer
 
 # torch 2.13 renamed the option.
@@ -24,6 +25,46 @@ if len(_NO_BUFFERS) > 1:
     del _NO_BUFFERS["broadcast_buffers"]
 
 
+_WRAPPERS = {
+    "FSDPModule": "shards its parameters (fully_shard)",
+    "FullyShardedDataParallel": "shards its parameters (FSDP)",
+    "DistributedDataParallel": "is a DistributedDataParallel",
+    "DataParallel": "is a DataParallel",
+}
+
+
+def check_bare(module: nn.Module) -> None:
+    """Refuse a model that something else distributes already.
+
+    Raises:
+        InputError: it, or a part of it, is wrapped or sharded.
+    """
+    for part in module.modules():
+        for base in type(part).__mro__:  # by name: FSDP's modules are not loaded for this
+            if base.__name__ in _WRAPPERS:
+                raise InputError(
+                    f"run.prepare: the model {_WRAPPERS[base.__name__]}",
+                    hint="give the bare model: Staves reduces its gradients itself, and every rank"
+                    " holds it whole",
+                )
+
+
+class StepInside(Protocol):
+    """What a prepared model asks the step under way."""
+
+    void: bool
+
+    @property
+    def samples_at_once(self) -> int:
+        """Samples of the batch under way on this rank, those of a stand-in included."""
+
+    def may_clear(self) -> bool:
+        """Whether gradients may be cleared."""
+
+    def lose(self, error: Exception) -> bool:
+        """The forward pass has failed: whether only the step is lost by it."""
+
+
 class PreparedModel(nn.Module):
     """What `run.prepare` returns for a model.
 
@@ -32,16 +73,11 @@ class PreparedModel(nn.Module):
     while user code keeps this object.
     """
 
-    def __init__(
-        self,
-        module: nn.Module,
-        may_clear: Callable[[], bool] = lambda: True,
-        lose: Callable[[Exception], bool] = lambda error: False,
-    ) -> None:
+    def __init__(self, module: nn.Module, step: StepInside) -> None:
         super().__init__()
         self.module = module
-        self._may_clear, self._lose = may_clear, lose
-        # Not a submodule: it would register every parameter a second time.
+        # Neither is a submodule: it would register every parameter a second time.
+        object.__setattr__(self, "_step", step)
         object.__setattr__(self, "_ddp", None)
 
     def distribute(
@@ -78,15 +114,76 @@ class PreparedModel(nn.Module):
 
     def forward(self, *inputs: Any, **options: Any) -> Any:
         """Run the model; while training, in the wrapper that reduces its gradients."""
-        if self._ddp is not None and self.training and torch.is_grad_enabled():
+        if not (self.training and torch.is_grad_enabled()):
+            # An evaluation must start no collective: the other ranks may not be evaluating.
+            return self.module(*inputs, **options)
+        if not self._step.void:
             try:
-                return self._ddp(*inputs, **options)
+                return (self.module if self._ddp is None else self._ddp)(*inputs, **options)
             except RuntimeError as error:
-                # Once in a generation the wrapper agrees on its buckets, which is a collective.
-                if not self._lose(error):
+                # Memory has run out; or the wrapper, which agrees on its buckets once in a
+                # generation, has lost a rank.
+                if not self._step.lose(error):
                     raise
-        # An evaluation must start no collective: the other ranks may not be evaluating.
-        return self.module(*inputs, **options)
+        # Not in the clause above: the error holds the failed pass, and so its memory.
+        return self._stand_in(inputs, options)
+
+    def _stand_in(self, inputs: Any, options: Any) -> Any:
+        """Return an output of the wanted form for a step that is void, in as little memory as
+        that takes."""
+        batch = count = max(1, self._step.samples_at_once)
+        while True:
+            cut = [first_samples(each, batch, count) for each in (inputs, options)]
+            try:
+                with torch.no_grad():
+                    output = self.module(*cut[0], **cut[1])
+                return repeated(output, count, batch)
+            except torch.OutOfMemoryError as error:
+                if count == 1:
+                    raise too_large() from error
+            count //= 2
+
+    def take_part(self, reducer: WeightedReducer, *, midway: bool) -> None:
+        """Run the collectives of the step under way that this rank has not run yet, with zeros.
+
+        Args:
+            reducer: of the gradients.
+            midway: whether the failed pass was that of the reduction.
+
+        As torch's own `Join` does for a rank without data, but from the bucket on that its own
+        backward pass has come to. Returns when they are through.
+        """
+        ddp = self._ddp
+        if not midway:
+            ddp.reducer._rebuild_buckets()  # the others do, on their way into the second step
+        works = []
+
+        def tell_used() -> None:
+            works.append(ddp.process_group.allreduce(ddp.reducer._get_local_used_map()))
+
+        if ddp.static_graph and reducer.first:  # then the wrapper reduces all at the very end
+            tell_used()
+        zeros = ddp.reducer._get_zeros_like_grad_buckets()[reducer.launched :]
+        works += [reducer.hook(None, bucket) for bucket in zeros]
+        if ddp.find_unused_parameters and not ddp.static_graph:
+            tell_used()
+        for work in works:
+            work.wait()
+
+    @property
+    def static(self) -> bool:
+        """Whether the wrapper takes every step to run the same graph."""
+        return self._ddp is not None and bool(self._ddp.static_graph)
+
+    @property
+    def meets_in_forward(self) -> bool:
+        """Whether the forward pass itself waits for other ranks."""
+        return any(isinstance(module, nn.SyncBatchNorm) for module in self.module.modules())
+
+    def splits_batch_norm(self) -> bool:
+        """Whether a layer normalises each rank's samples by themselves."""
+        kinds = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
+        return any(isinstance(module, kinds) for module in self.module.modules())
 
     def has_batch_norm(self) -> bool:
         """Whether a layer's output depends on the other samples of its local batch."""
@@ -95,7 +192,7 @@ class PreparedModel(nn.Module):
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Clear the gradients, unless they are still being accumulated."""
-        if self._may_clear():
+        if self._step.may_clear():
             self.module.zero_grad(set_to_none=set_to_none)
 
     def state_dict(self, *args: Any, **options: Any) -> Any:

@@ -27,6 +27,10 @@ class StepGate(Protocol):
     def update_failed(self, error: BaseException) -> None:
         """An optimizer failed half-way through its parameters."""
 
+    @property
+    def scaled(self) -> bool:
+        """Whether a scaler of losses was prepared, too."""
+
     def schedule_moves(self) -> int:
         """How many times a schedule moves on: never before the step under way is whole."""
 
@@ -80,6 +84,16 @@ class PreparedOptimizer(Optimizer):
             raise
         self._gate.stepped()
         return result
+
+    @property
+    def _step_supports_amp_scaling(self) -> bool:
+        """Asked by torch's GradScaler alone; a prepared one has done what this would."""
+        if not self._gate.scaled:
+            raise TrainingError(
+                "a GradScaler that is not prepared would act on a part of the batch",
+                hint="scaler = run.prepare(scaler), before run.epochs",
+            )
+        return False
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Clear the gradients, unless they are still being accumulated."""

@@ -17,12 +17,19 @@ from staves.hardware import DeviceProfile
 
 
 class Pacer:
-    """Hold one device's steps to its profile; times are `time.perf_counter` seconds."""
+    """Hold one device's steps to its profile; times are `time.perf_counter` seconds.
+
+    Attributes:
+        steps: that were counted.
+        missed: of these, with a missed deadline.
+        late_seconds: by which waits began too late, all together.
+    """
 
     def __init__(self, profile: DeviceProfile) -> None:
         self.profile = profile
         self.steps = 0
         self.missed = 0
+        self.late_seconds = 0.0
         self._origin = 0.0
         self._length = 0.0
         self._late = False
@@ -55,6 +62,7 @@ class Pacer:
         now = time.perf_counter()
         if now > due:
             self._late = True
+            self.late_seconds += now - due
             return now
         time.sleep(due - now)
         return due

@@ -10,8 +10,8 @@ rest, so ranks can never disagree.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -29,7 +29,7 @@ from staves.steptime import (
 from staves.training._accumulation import accumulated, single
 from staves.training._batch_choice import BatchRange, choose_batch
 from staves.training._environment import WorkerDevice
-from staves.training._fitting import fit_model, jitter
+from staves.training._fitting import FittedModel, fit_model, jitter, observe
 from staves.training._knowledge import Knowledge, known_devices
 from staves.training._sampler import apportion
 from staves.training._timing import StepRecord
@@ -51,12 +51,14 @@ COMPARE = 8
 """Steps measured with the even split where it is only wanted for comparison."""
 SETTLE = 1
 """Steps left out after a change of split."""
-WORTHWHILE = 0.02
-"""A later fit changes the split only for a predicted gain above this."""
+WORTHWHILE = 0.005
+"""A later fit changes the split only for a predicted gain above this: a change costs next to
+nothing, and noise alone hardly ever promises as much."""
 RAMP = 5
 """Steps from one change of the total batch to the next decision."""
 SELDOM = 100
 """The most steps between two decisions where the total batch adapts."""
+_RECENT = 200  # steps of every rank by which predictions are corrected
 SPREAD = 0.35
 """Least relative distance of a device's second probe from its first: fits on less are unusable."""
 
@@ -66,8 +68,10 @@ class Plan:
     """How the batch is split from some step on.
 
     `predicted_seconds` and `even_seconds` are the model's step times of this split and of the even
-    one, known once there is a model. Where the total batch adapts, `noise_scale` is the one it was
-    chosen by, in samples, and `goodput` what is predicted, in reference samples a second.
+    one, and `idle_share` how much of the step each device waits, known once there is a model; the
+    first lies in `interval` with 95 % confidence. Where the total batch adapts, `noise_scale` is
+    the one it was chosen by, in samples, and `goodput` what is predicted, in reference samples a
+    second.
     """
 
     number: int
@@ -78,6 +82,8 @@ class Plan:
     even_seconds: float | None = None
     noise_scale: float | None = None
     goodput: float | None = None
+    idle_share: tuple[float, ...] | None = None
+    interval: tuple[float, float] | None = None
 
     @property
     def batch(self) -> int:
@@ -140,6 +146,7 @@ class Planner:
         self.caps = tuple(caps)
         self.model: StepTimeModel | None = None
         self.knowledge = knowledge or Knowledge()
+        self._recent: list[list[StepRecord]] = [[] for _ in self.devices]
         self._due = since + WARM_UP + PROBE
         self._interval = RAMP
         if fixed is not None and fixed != "even":
@@ -164,10 +171,23 @@ class Planner:
         """Whether a decision is taken before this step; the same answer on every rank."""
         return self.plan.stage != "fixed" and step >= self._due
 
-    def adopt(self, plan: Plan, step: int, model: StepTimeModel | None) -> bool:
-        """Take over what rank 0 decided before `step`; return whether the split changes."""
+    def adopt(
+        self,
+        plan: Plan,
+        step: int,
+        model: StepTimeModel | None,
+        knowledge: Knowledge | None = None,
+    ) -> bool:
+        """Take over what rank 0 decided before `step`; return whether the split changes.
+
+        `knowledge` is rank 0's; None on rank 0 itself.
+        """
         changed = plan.number != self.plan.number
-        if plan.stage == "spread":
+        if knowledge is not None:
+            self.knowledge = knowledge
+        # A decision before its time: a device has changed, and is to be fitted at a second batch.
+        early = self.plan.stage != "fixed" and step < self._due
+        if plan.stage == "spread" or early:
             self._due = step + SETTLE + PROBE
         elif self._adapts:
             grown = plan.batch != self.plan.batch or self.plan.stage == "spread"
@@ -192,6 +212,12 @@ class Planner:
         check_split(split, self.batch, len(self.devices))
         return Plan(self.plan.number, "fixed", tuple(split), self.micro_steps_of(split))
 
+    def may_accumulate(self, split: object) -> bool:
+        """Whether a step may have several micro-steps, by the plan or by a user's `split` of each
+        step."""
+        limited = any(cap is not None for cap in self.caps)
+        return self.plan.micro_steps > 1 or (callable(split) and limited)
+
     def micro_steps_of(self, split: Sequence[int]) -> int:
         """Return the micro-steps that a split needs so that no device holds more than its cap."""
         pairs = zip(split, self.caps, strict=True)
@@ -200,33 +226,44 @@ class Planner:
         )
 
     def decide(
-        self, records: Sequence[Sequence[StepRecord]], noise_scale: float | None = None
+        self,
+        records: Sequence[Sequence[StepRecord]],
+        noise_scale: float | None = None,
+        drifted: Collection[int] = (),
     ) -> tuple[Plan, StepTimeModel | None]:
         """Return the next plan and the model behind it.
 
         Args:
-            records: of every rank.
+            records: of every rank, those since the last decision.
             noise_scale: in samples, where the total batch adapts.
+            drifted: ranks whose device has changed; their records are all from since.
         """
         number = self.plan.number + 1
-        if not all(records):  # such as epochs without one full batch: nothing to go by yet
+        self._take_in(records, drifted)
+        if not all(records) and (self.model is None or self.plan.stage != "optimal"):
+            # Such as epochs without one full batch: nothing to go by yet.
             if self.plan.stage == "even" and self.model is not None:  # nothing to compare with
                 return self._optimal(number, self.model, jitter=1.0), self.model
             return self.plan, self.model
         if self.plan.stage == "even" and self.model is None:
             return self._second_probe(number, records), None
-        model = self.fit(records)
+        fitted = self.fit()
+        model = fitted.model
         before = self.batch, self.micro_steps
-        extra = self._jitter(model, records)
+        extra = self._jitter(model)
         if self._adapts and noise_scale is not None:
             self.batch, self.micro_steps = self._choose(model, noise_scale, self.allowed)
         best = self._optimal(number, model, jitter=extra, noise_scale=noise_scale)
+        best = replace(best, interval=_interval(fitted, best))
         whole = accumulated(model, self.micro_steps)
         moved, (self.batch, self.micro_steps) = before != (self.batch, self.micro_steps), before
         if self.plan.stage == "optimal" and not moved:
             kept = whole.step_seconds(self.plan.local_batches)
             if whole.step_seconds(best.local_batches) > (1 - WORTHWHILE) * kept:
-                return self.plan, model
+                same = replace(
+                    self.plan, predicted_seconds=extra * kept, even_seconds=best.even_seconds
+                )
+                return replace(same, interval=_interval(fitted, same)), model
         return best, model
 
     @property
@@ -270,16 +307,23 @@ class Planner:
             jitter * even_split(whole, self.batch).step_seconds,
             noise_scale,
             worth,
+            tuple(whole.idle_share(split.local_batches).tolist()),
         )
 
-    def fit(self, records: Sequence[Sequence[StepRecord]]) -> StepTimeModel:
-        """Fit the step-time model of single micro-steps to every rank's records."""
-        singles = [single(own) for own in records]
-        return fit_model(singles, self.devices, self._single_bounds(), self.knowledge)
+    def fit(self) -> FittedModel:
+        """Fit the step-time model of single micro-steps to all that was measured."""
+        return fit_model(self.knowledge, self.devices, self._single_bounds())
 
-    def _jitter(self, model: StepTimeModel, records: Sequence[Sequence[StepRecord]]) -> float:
+    def _take_in(self, records: Sequence[Sequence[StepRecord]], drifted: Collection[int]) -> None:
+        singles = [[single(record) for record in own] for own in records]
+        self.knowledge = observe(self.knowledge, singles, self.devices, drifted)
+        for rank, own in enumerate(records):
+            before = [] if rank in drifted else self._recent[rank]
+            self._recent[rank] = [*before, *own][-_RECENT:]
+
+    def _jitter(self, model: StepTimeModel) -> float:
         """Return the ratio of measured to modelled steps, of those with as many micro-steps."""
-        alike = [[r for r in own if r.micro_steps == self.micro_steps] for own in records]
+        alike = [[r for r in own if r.micro_steps == self.micro_steps] for own in self._recent]
         return jitter(accumulated(model, self.micro_steps), alike)
 
     def _second_probe(self, number: int, records: Sequence[Sequence[StepRecord]]) -> Plan:
@@ -352,6 +396,16 @@ class Planner:
             for rank, device in enumerate(self.devices)
         )
         return StepTimeModel(devices, Communication((1.0,), (0.0,)))
+
+
+def _interval(fitted: FittedModel, plan: Plan) -> tuple[float, float] | None:
+    """Return the bounds of the predicted step: as far apart as those of one of its micro-steps."""
+    batches = [b / plan.micro_steps for b in plan.local_batches]
+    seconds = fitted.model.step_seconds(batches)
+    if plan.predicted_seconds is None or seconds <= 0:
+        return None
+    low, high = fitted.interval(batches)
+    return plan.predicted_seconds * low / seconds, plan.predicted_seconds * high / seconds
 
 
 def check_split(split: Sequence[int], batch: int, world_size: int) -> None:

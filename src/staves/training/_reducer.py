@@ -9,6 +9,7 @@ the sum, without a copy.
 # No `from __future__ import annotations`: torch wants the hook's annotations as objects, not as
 # text.
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -28,6 +29,9 @@ class WeightedReducer:
 
     The hook returns a future of its own, completed from the collective's: a step can then be given
     up (`abandon`) while a collective that will never end is left behind.
+
+    Beside the last bucket goes a vote: a rank that has set `veto` makes the step void on all ranks.
+    `launched` counts the buckets of the backward pass under way; `first` says that it is the first.
     """
 
     def __init__(
@@ -49,18 +53,24 @@ class WeightedReducer:
         )
         self._ready_elements = 0
         self._pending: list[Future[torch.Tensor]] = []
+        self.launched = 0
+        self.first, self._begun = True, False
+        self.veto = False
+        self._vote: tuple[torch.Tensor, Future[torch.Tensor]] | None = None
         self._failures: list[Exception] = []
 
     def begin(self) -> None:
         """A synchronising backward pass starts."""
-        self._ready_elements = 0
+        self._ready_elements = self.launched = 0
+        self.first, self._begun = not self._begun, True
+        self.veto, self._vote = False, None
         self._pending.clear()
 
     def hook(self, state: object, bucket: GradBucket) -> Future[torch.Tensor]:
         """Reduce one bucket; runs in the autograd thread, so it only scales, stamps and
         launches."""
         buffer = bucket.buffer()
-        if self._norms is not None:
+        if self._norms is not None and not self.veto:
             self._norms.bucket(bucket, buffer)
         if self._pacer is not None:
             self._ready_elements += buffer.numel()
@@ -71,17 +81,33 @@ class WeightedReducer:
             buffer.zero_()  # 0 x NaN is NaN: a rank without samples must add nothing
         elif self.weight != 1.0:
             buffer.mul_(self.weight)
+        if bucket.is_last():
+            # Beside the bucket, and on the host: known when the bucket is, for hardly more time.
+            ballot = torch.tensor([float(self.veto)])
+            self._vote = ballot, self._sum(ballot, lambda: None, None)
+        timer = self._timer
+        reduced = self._sum(buffer, lambda: timer.bucket_done(place), self._devices)
+        self.launched += 1
+        return reduced
+
+    def _sum(
+        self,
+        buffer: torch.Tensor,
+        done: Callable[[], None],
+        devices: list[int | str | torch.device] | None,
+    ) -> Future[torch.Tensor]:
+        """Sum `buffer` over all ranks; the future is ours, to be failed where it never ends."""
         work = dist.all_reduce(buffer, group=self.group, async_op=True)
         assert work is not None
-        future: Future[torch.Tensor] = Future(devices=self._devices)
+        future: Future[torch.Tensor] = Future(devices=devices)
         self._pending.append(future)
 
         # Holds neither the reducer nor its group: a thread of the group runs it and lets it go, and
         # must never be the one to destroy the group, which waits for that very thread.
-        timer, settle, failures = self._timer, self._settle, self._failures
+        settle, failures = self._settle, self._failures
 
         def complete(reduced: Future[Any]) -> None:
-            timer.bucket_done(place)
+            done()
             try:
                 reduced.value()
             except Exception as error:
@@ -92,6 +118,19 @@ class WeightedReducer:
 
         work.get_future().add_done_callback(complete)
         return future
+
+    @property
+    def voted(self) -> bool:
+        """Whether this rank's vote on the step is cast: too late for a veto."""
+        return self._vote is not None
+
+    def vetoed(self) -> bool:
+        """Whether a rank has given up the step whose last bucket has been reduced."""
+        if self._vote is None:
+            return False
+        ballot, vote = self._vote
+        vote.wait()
+        return bool(ballot.item() > 0)
 
     @property
     def failed(self) -> bool:

@@ -15,10 +15,12 @@ from staves.errors import InputError
 from staves.training._batch import positive_integer
 from staves.training._fingerprint import fingerprint
 from staves.training._loader import Loader, place_on
-from staves.training._model import PreparedModel
+from staves.training._losses import learn_losses
+from staves.training._model import PreparedModel, check_bare
 from staves.training._once import once
 from staves.training._optimizer import PreparedOptimizer, PreparedSchedule
 from staves.training._planner import Plan
+from staves.training._scaler import PreparedScaler
 from staves.training._session import Session
 
 Item = TypeVar("Item")
@@ -107,13 +109,13 @@ class Run:
         static_graph: bool = False,
         find_unused_parameters: bool = False,
     ) -> Any:
-        """Prepare a model, its optimizers and schedules; return as many values as were given.
+        """Prepare a model, its optimizers, schedules and scaler; return as many values as given.
 
         The model moves to this rank's device; all ranks start from one state. None passes through.
         The options are those of `DistributedDataParallel`.
 
         Raises:
-            InputError: something that is none of them, or a second model.
+            InputError: something that is none of them, a second model or a second scaler.
         """
         prepared = tuple(self._prepare_one(each) for each in objects)
         options = {"static_graph": static_graph, "find_unused_parameters": find_unused_parameters}
@@ -149,13 +151,18 @@ class Run:
         return loader
 
     def register(self, name: str, each: Any) -> Any:
-        """Carry an object along to joiners and in checkpoints: an EMA, a scaler, a best metric.
+        """Carry an object along to joiners and in checkpoints: an EMA, a best metric.
 
         Returns the object itself. It needs `state_dict()` and `load_state_dict(state)`.
 
         Raises:
-            InputError: it has no such methods, or the name is taken.
+            InputError: it has no such methods, is to be prepared, or the name is taken.
         """
+        if isinstance(each, torch.amp.GradScaler):
+            raise InputError(
+                f"run.register({name!r}): a GradScaler is prepared, not registered",
+                hint="scaler = run.prepare(scaler)",
+            )
         self._session.progress.state.register(name, each)
         return each
 
@@ -243,6 +250,8 @@ class Run:
         stepper = self._session.stepper
         if stepper.model is None or not stepper.may_step():
             return None
+        if stepper.scaler is not None:
+            stepper.scaler.unscale_all()
         parameters = stepper.model.module.parameters()
         return torch.nn.utils.clip_grad_norm_(parameters, max_norm, norm_type)
 
@@ -255,6 +264,10 @@ class Run:
         if not self.is_main:
             return
         epoch, loss = session.figures.epochs, session.figures.epoch_loss
+        if session.figures.board is not None:
+            named = {f"metrics/{name}": value for name, value in values.items()}
+            whole = {"training/epoch_loss": loss} | named
+            session.figures.board.write(whole, step=session.figures.steps)
         if session.channel.connected:
             session.channel.send("log", epoch=epoch, metrics=values)
             return
@@ -268,10 +281,16 @@ class Run:
         return model.module if isinstance(model, PreparedModel) else model
 
     def report(self) -> dict[str, Any]:
-        """Return the figures so far (those of `staves run --json`, as this rank knows them)."""
+        """Return the figures so far (those of `staves run --json`, as this rank knows them).
+
+        `history` holds more: `settings` (devices, local batches, predicted and even step, idle
+        share) and `rows` over the steps, each with the place of its setting, its mean step time,
+        noise scale and goodput. Long runs have rows of several steps.
+        """
         session = self._session
         session.settle()
-        session.learn_losses()
+        if session.channel.connected:
+            learn_losses(session.figures, session.crew)
         return session.figures.report(
             session.planner.plan if session.planner else None, emulated=session.pacer is not None
         )
@@ -283,6 +302,11 @@ class Run:
         model = session.stepper.model
         if session.loader is not None and model is not None and model.has_batch_norm():
             session.loader.stand_in_samples(2)
+        if model is not None and self.is_main and self.world_size > 1 and model.splits_batch_norm():
+            session.channel.say(
+                "warning: BatchNorm normalises each rank's samples by themselves: training depends"
+                " on the split; GroupNorm or LayerNorm do not"
+            )
         session.join(
             fingerprint(
                 None if model is None else model.module,
@@ -294,7 +318,8 @@ class Run:
 
     def _prepare_one(self, each: Any) -> Any:
         stepper, state = self._session.stepper, self._session.progress.state
-        if each is None or isinstance(each, (PreparedModel, PreparedOptimizer, PreparedSchedule)):
+        ours = (PreparedModel, PreparedOptimizer, PreparedSchedule, PreparedScaler)
+        if each is None or isinstance(each, ours):
             return each
         if isinstance(each, nn.Module):
             if stepper.model is not None:
@@ -302,17 +327,27 @@ class Run:
                     "run.prepare: a second model",
                     hint="put the models into one nn.Module and prepare that",
                 )
+            check_bare(each)
             state.model = each.to(self.device)
-            stepper.model = PreparedModel(state.model, stepper.may_clear, stepper.lose)
+            stepper.model = PreparedModel(state.model, stepper)
             return stepper.model
         if isinstance(each, Optimizer):
-            stepper.optimizers += 1
             state.optimizers.append(each)
-            return PreparedOptimizer(each, stepper)
+            prepared = PreparedOptimizer(each, stepper)
+            stepper.prepared.append(prepared)
+            return prepared
+        if isinstance(each, torch.amp.GradScaler):
+            if stepper.scaler is not None:
+                raise InputError(
+                    "run.prepare: a second GradScaler", hint="one scaler serves all optimizers"
+                )
+            stepper.scaler = PreparedScaler(each, stepper, stepper.prepared)
+            state.register("grad-scaler", each)
+            return stepper.scaler
         if isinstance(each, (LRScheduler, ReduceLROnPlateau)):
             state.schedules.append(each)
             return PreparedSchedule(each, stepper)
         raise InputError(
-            f"run.prepare: a {type(each).__name__} is no model, optimizer or schedule",
+            f"run.prepare: a {type(each).__name__} is no model, optimizer, schedule or scaler",
             hint="prepare(model, optimizer, schedule); data goes to run.loader",
         )

@@ -13,36 +13,29 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch.distributed import ProcessGroup
 
 from staves.errors import TrainingError
 from staves.training import _group
 from staves.training._adaptation import Adaptation
 from staves.training._channel import Channel
-from staves.training._checkpoint import Checkpoints
-from staves.training._crew import Crew, Generation, Seat
-from staves.training._deciding import decide_together
-from staves.training._environment import Environment
+from staves.training._crew import Crew, Generation
+from staves.training._environment import Environment, WorkerDevice
 from staves.training._exchange import Exchange
 from staves.training._figures import Figures
-from staves.training._interrupt import (
-    NOTICE_WITHIN,
-    Interrupted,
-    notice_comes,
-    of_a_collective,
-)
+from staves.training._interrupt import NOTICE_WITHIN, Interrupted, notice_comes, of_a_collective
 from staves.training._loader import Loader, Ticket
-from staves.training._losses import learn_losses
+from staves.training._measuring import Measuring, step_timer
+from staves.training._memory import LocalMemory
 from staves.training._pacing import Pacer
-from staves.training._planner import SETTLE, WARM_UP, Plan, Planner, check_split
+from staves.training._planner import Plan, Planner, check_split
 from staves.training._progress import Progress
 from staves.training._random import seed_everything
+from staves.training._saving import Saving
+from staves.training._sharing import load_checkpoint, receive_state
 from staves.training._splits import Split, fixed_split
-from staves.training._state import transfer
 from staves.training._step import Stepper
 from staves.training._teller import Teller
-from staves.training._timing import CudaClock, HostClock, StepRecord, StepTimer
-
-_RECORDS_KEPT = 400  # measured steps a rank keeps for its fits
 
 
 class Session:
@@ -67,30 +60,32 @@ class Session:
         self.batch, self.seed, self.split = batch, seed, split
         profile = environment.device.profile
         self.pacer = None if profile is None else Pacer(profile)
-        self.timer = StepTimer(CudaClock() if device.type == "cuda" else HostClock())
+        self.timer = step_timer(device, self.pacer)
+        self.measuring = Measuring()
         self.figures = Figures(self.pacer)
-        self.stepper = Stepper(self.timer, self.pacer, self.figures, self._total, self._lost)
+        self.stepper = Stepper(
+            self.timer, self.pacer, self.figures, self._total, self._lost, self._ran_out
+        )
         self.stepper.on_failed_update = self._update_failed
         self.progress = Progress(self.figures, seed=seed)
         self.progress.adaptation = self.figures.adaptation = adaptation
         self.stepper.adapt(adaptation, self.progress.state.optimizers, device)
         self.teller = Teller(channel)
         self.ddp_options: dict[str, Any] = {}
-        self.checkpoints: Checkpoints | None = None
+        self.saving = Saving(self.progress, self.teller)
         self.planner: Planner | None = None
-        self.in_epoch = self.leaving = self._saved_for_good = False
+        self.in_epoch = self.leaving = False
         self.on_commit: list[Callable[[], None]] = []
-        self._seat: Seat = (environment.device, environment.cap(max_local_batch))
+        self._memory = LocalMemory(device, environment.cap(max_local_batch))
         Session._runs += 1
         self._run = Session._runs
         self._generation: Generation | None = None
         self._formed = self._has_state = False
         self._failed_update: BaseException | None = None
         self._exchange: Exchange | None = None
-        self._records: list[StepRecord] = []
-        self._plan_since = 0
+        self._group: ProcessGroup | None = None
         self._last_step_end: float | None = None
-        crew.on_abandon, crew.waits = self._abandon, self._waits
+        crew.on_abandon, crew.waits = self.stepper.abandon, self._waits
         if not isinstance(split, str) and not callable(split):
             known = environment.member is None  # else the supervisor says who trains together
             check_split(split, batch, environment.world_size if known else len(split))
@@ -186,7 +181,7 @@ class Session:
 
     def join(self, fingerprint: str) -> None:
         """Join the job's generation: the first, or the one in force when this rank came."""
-        generation = self.crew.first(self._seat, fingerprint)
+        generation = self.crew.first((self.environment.device, self._memory.cap), fingerprint)
         with contextlib.suppress(Interrupted):  # it broke before it was formed: the next one comes
             self._change(generation)
         self._pass_boundary()
@@ -195,8 +190,11 @@ class Session:
         """Commit the step under way, if it is over: cursor, counts and measurements."""
         ticket = self.stepper.take()
         if ticket is None:
+            if self.stepper.repeats and self.loader is not None:
+                self.loader.reissue()
             return
         assert self.loader is not None
+        self._memory.step_done(-(-ticket.local_batch // ticket.micro_steps))
         self.loader.cursor.commit(ticket.cut)
         figures, step = self.figures, self.committed_steps
         record = self.timer.read(
@@ -204,14 +202,14 @@ class Session:
             plan=self.plan.number,
             samples=ticket.local_batch,
             micro_steps=ticket.micro_steps,
+            whole=ticket.cut.batch == self.batch,
         )
         self.stepper.learn(ticket, self.crew.interrupted)
-        if record is not None and ticket.cut.batch == self.batch:
-            settled = step >= self._plan_since + (WARM_UP if self._plan_since == 0 else SETTLE)
+        if record is not None and record.plan == self.plan.number:
+            settled = self.measuring.settled(record.step)
             figures.measured(record, self.plan, settled=settled)
             if settled:
-                self._records.append(record)
-                del self._records[:-_RECORDS_KEPT]
+                self.measuring.take(record)
         if self._last_step_end is not None:
             figures.pauses.append(time.perf_counter() - self._last_step_end)
             self._last_step_end = None
@@ -238,8 +236,9 @@ class Session:
             self.loader.close()
         self.figures.close_plan()
         self._tell_progress(now=True)
-        if self.checkpoints is not None and self.rank == 0 and self._generation is not None:
-            self._save(wait=True)
+        if self.rank == 0 and self._generation is not None:
+            self.saving.save(wait=True)
+            self.timer.pause()
         report = self.figures.report(
             self.planner.plan if self.planner else None, emulated=self.pacer is not None
         )
@@ -284,12 +283,16 @@ class Session:
                     time.sleep(0.005)
                     continue
                 if self.crew.save_wanted and self.rank == 0:
-                    self._save_and_wait()
+                    self.saving.save_for_good(lambda: self._tell_progress(now=True))
                     continue
+                if self.stepper.short_of_memory:
+                    self._run_with_less()
                 assert self.planner is not None
-                if self.planner.due(self.committed_steps):
+                if self.measuring.decision_due(self.planner, self.committed_steps):
                     self._decide()
-                self._save_if_due()
+                if self.rank == 0 and self.saving.is_due():
+                    self.saving.save(wait=False)
+                    self.timer.pause()
                 return
             except Interrupted:
                 self._formed = False
@@ -317,9 +320,11 @@ class Session:
             self.channel.say(
                 f"step {self.committed_steps}: {before} -> {generation.world_size} devices: {names}"
             )
-        folder = str(self.checkpoints.folder.absolute()) if self.checkpoints else None
         self.teller.formed(
-            generation, step=self.committed_steps, loader=self.loader, checkpoint=folder
+            generation,
+            step=self.committed_steps,
+            loader=self.loader,
+            checkpoint=self.saving.folder,
         )
         self.teller.knowledge(self.progress.knowledge, rank=self.rank)
         self._tell_progress(now=True)
@@ -346,53 +351,56 @@ class Session:
                 device=self.device,
                 interrupted=interrupted,
             )
-        seats: Sequence[Seat] = generation.seats
-        if self._run > 1 and self._exchange is not None:  # a later run may have other caps
-            seats = self._exchange.broadcast(self._exchange.gather(self._seat))
         self._share_state(generation)
         self.progress.agree(self._exchange, generation.source)
-        self.figures.begin_generation([device.name for device, _ in seats])
-        self._make_planner(seats)
-        if group is not None:
-            self.stepper.distribute(group, self.device, self.ddp_options)
+        self.figures.begin_generation([device.name for device, _ in generation.seats])
+        self._settle_in(generation, group)
+
+    def _settle_in(self, generation: Generation, group: ProcessGroup | None) -> None:
+        """Plan by the caps that the ranks have by now, and reduce over the group from here on."""
+        caps = self._memory.caps(self._exchange)
+        self._make_planner([device for device, _ in generation.seats], caps)
+        self._group = group
+        self._wrap()
+        self.stepper.short_of_memory = False
         if self.loader is not None:
             self.loader.reissue()
 
+    def _wrap(self) -> None:
+        """Reduce gradients over the group from here on; all ranks come here at the same step."""
+        if self._group is not None and self.planner is not None:
+            about = self._group, self.device, self.ddp_options
+            self.stepper.distribute(*about, accumulates=self.planner.may_accumulate(self.split))
+
+    def _run_with_less(self) -> None:
+        """A rank ran out of memory: its cap has been lowered, and the step comes again.
+
+        The wrapper is made anew on all ranks alike: the one that failed is in the middle of it.
+        """
+        assert self._generation is not None
+        self._settle_in(self._generation, self._group)
+        self.timer.pause()
+        self._tell_plan()
+
     def _share_state(self, generation: Generation) -> None:
         """Give the receivers the source's state; at the start of an attempt the checkpoint's."""
-        is_source = generation.rank == generation.source
-        if generation.rank == 0 and self.checkpoints is not None:
-            self.checkpoints.claim()
-        if not self._has_state and is_source and self.checkpoints is not None:
+        if generation.rank == 0 and self.saving.checkpoints is not None:
+            self.saving.checkpoints.claim()
+        if not self._has_state:
             # Not only in a fresh generation: the first may have broken before it came to this.
-            saved = self.checkpoints.latest()
-            if saved is not None:
-                self.progress.load(saved)
-                self.channel.say(
-                    f"resumed at step {self.committed_steps} from {self.checkpoints.folder}"
-                )
-        if generation.receivers and self._exchange is not None:
-            received = transfer(
-                self.progress.capture() if is_source else None,
-                exchange=self._exchange,
-                source=generation.source,
-                receivers=generation.receivers,
-                interrupted=self.crew.interrupted,
-            )
-            if received is not None:
-                self.crew.incomplete()  # from here to the end of loading it is neither old nor new
-                self.progress.load(received)
-                self._failed_update = None
+            load_checkpoint(generation, self.saving, self.progress, self.channel)
+        if receive_state(generation, self._exchange, self.progress, self.crew):
+            self._failed_update = None
         self._has_state = True
         self.crew.complete()
 
-    def _make_planner(self, seats: Sequence[Seat]) -> None:
+    def _make_planner(self, devices: Sequence[WorkerDevice], caps: Sequence[int | None]) -> None:
         self.batch = self.progress.batch or self.batch
         self.planner = Planner(
             self.batch,
-            [device for device, _ in seats],
-            [cap for _, cap in seats],
-            fixed_split(self.split, len(seats), first=self.figures.generations == 0),
+            devices,
+            caps,
+            fixed_split(self.split, len(devices), first=self.figures.generations == 0),
             knowledge=self.progress.knowledge,
             since=self.committed_steps,
             number=self.progress.next_plan,
@@ -400,8 +408,9 @@ class Session:
             allowed=self.progress.allowed_batches(),
         )
         self.progress.next_plan += 1
-        self._plan_since = self.committed_steps
-        self._records.clear()
+        self.measuring.begin_generation(
+            self.planner, self.rank, self._exchange, self.committed_steps
+        )
 
     def _release(self, *, broken: bool) -> None:
         """Let go of the generation before; what it may still be stuck in is parked."""
@@ -421,32 +430,27 @@ class Session:
         self.channel.say(f"optimizer.step failed on rank {self.rank}: {error!r}")
         self.crew.incomplete()
 
-    def _abandon(self) -> None:
-        """Called by the watcher: fail the buckets under way."""
-        reducer = self.stepper.reducer
-        if reducer is not None:
-            reducer.abandon(RuntimeError("the generation has lost a member"))
-
     def _lost(self, error: Exception) -> bool:
         """Whether a failure means a broken generation; its notice may still be coming."""
-        if self.crew.interrupted():
-            return True
-        reducer = self.stepper.reducer
-        of_others = of_a_collective(error) or (reducer is not None and reducer.failed)
+        of_others = of_a_collective(error) or self.stepper.failed
         if not (self.channel.connected and of_others):
-            return False  # the script's own error
-        return notice_comes(
-            self.crew.interrupted,
-            late=lambda: self.channel.send("deserted", step=self.committed_steps),
+            return self.crew.interrupted()  # else the script's own error
+
+        def late() -> None:
+            self.channel.send("deserted", step=self.committed_steps)
+
+        return self.crew.interrupted() or notice_comes(self.crew.interrupted, late=late)
+
+    def _ran_out(self, samples: int) -> None:
+        """This rank has run out of memory with that many samples at once."""
+        cap = self._memory.ran_out(samples)
+        self.channel.say(
+            f"step {self.committed_steps}: rank {self.rank} ran out of memory with {samples}"
+            f" samples; from here on it holds at most {cap} at once"
         )
 
     def _total(self, value: float) -> float:
         return self._exchange.sum(value)[0] if self._exchange else value
-
-    def learn_losses(self) -> None:
-        """Take the losses of whole epochs that the supervisor has added up; wait for the last."""
-        if self.channel.connected:
-            learn_losses(self.figures, self.crew)
 
     def _tell_progress(self, *, now: bool = False) -> None:
         if self._generation is not None and self.planner is not None:
@@ -457,44 +461,20 @@ class Session:
         if self.rank == 0 and self.world_size > 1:
             self.teller.plan(self.plan, step=self.committed_steps)
 
-    # -- decisions and checkpoints
+    # -- decisions
 
     def _decide(self) -> None:
         """Gather what was measured, decide on rank 0, and tell all ranks."""
-        planner = self.planner
+        planner, step = self.planner, self.committed_steps
         assert planner is not None
-        about = self.progress.noise_scale, self.committed_steps
-        changed = decide_together(planner, self._exchange, self._records, *about)
+        changed = self.measuring.decide(planner, self._exchange, step, self.progress.noise_scale)
         self.batch = planner.batch
         self.progress.decided(planner)
         self.teller.knowledge(self.progress.knowledge, rank=self.rank)
         if changed:
-            self._plan_since = self.committed_steps
+            if self.stepper.model is not None and self.stepper.model.static:
+                self._wrap()  # it may accumulate now
             if self.loader is not None:
                 self.loader.reissue()
             self._tell_plan()
-        self.timer.pause()
-
-    def _save_if_due(self) -> None:
-        saves = self.rank == 0 and self.committed_steps > 0
-        if self.checkpoints is not None and saves and self.checkpoints.is_due():
-            self._save(wait=False)
-
-    def _save_and_wait(self) -> None:
-        """Save for good, say so, and pass no boundary any more: the supervisor ends the job here.
-
-        A step needs every rank's gradients. As long as rank 0 stays here nobody commits a further
-        one, so this boundary is the job's last on all ranks, however far each of them has come.
-        """
-        if not self._saved_for_good:
-            self._saved_for_good = True
-            self._tell_progress(now=True)
-            if self.checkpoints is not None:
-                self._save(wait=True)
-            self.teller.saved(self.checkpoints, step=self.committed_steps)
-        time.sleep(0.005)
-
-    def _save(self, *, wait: bool) -> None:
-        assert self.checkpoints is not None
-        self.checkpoints.save(self.progress.capture(), step=self.committed_steps, wait=wait)
         self.timer.pause()

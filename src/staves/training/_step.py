@@ -23,18 +23,21 @@ from staves.training._interrupt import Interrupted
 from staves.training._loader import Ticket
 from staves.training._model import PreparedModel
 from staves.training._noise import GradientNorms
+from staves.training._optimizer import PreparedOptimizer
 from staves.training._pacing import Pacer
 from staves.training._planner import WARM_UP
 from staves.training._reducer import WeightedReducer
+from staves.training._scaler import PreparedScaler
 from staves.training._timing import StepTimer
 
 
 class Stepper:
     """The step under way (a `StepGate`).
 
-    A step is *void* when the generation broke before its gradients were reduced: the backward pass
-    does not raise, prepared optimizers and schedules do nothing, and the loader yields the same
-    samples again, split anew (rule 3).
+    A step is *void* when the generation broke before its gradients were reduced, when a rank ran
+    out of memory, or when its fp16 gradients are not finite: the backward pass does not raise,
+    prepared optimizers and schedules do nothing, and the loader yields the same samples again,
+    split anew (rule 3).
 
     Args:
         timer: of the steps.
@@ -42,6 +45,7 @@ class Stepper:
         figures: where losses are counted.
         total: sums a number over all ranks, for batches weighted otherwise than by samples.
         lost: whether a failure comes from a broken generation.
+        ran_out: this rank has run out of memory with that many samples at once.
     """
 
     def __init__(
@@ -51,18 +55,20 @@ class Stepper:
         figures: Figures,
         total: Callable[[float], float],
         lost: Callable[[Exception], bool],
+        ran_out: Callable[[int], None],
     ) -> None:
         self.timer, self.pacer, self.figures = timer, pacer, figures
         self.model: PreparedModel | None = None
         self.reducer: WeightedReducer | None = None
+        self.prepared: list[PreparedOptimizer] = []
+        self.scaler: PreparedScaler | None = None
         self.adaptation: Adaptation | None = None
         self.norms: GradientNorms | None = None
-        self.optimizers = 0
-        self.void = False
+        self.void = self.short_of_memory = self.repeats = False
         self.on_failed_update: Callable[[BaseException], None] = lambda error: None
-        self._total, self._lost = total, lost
+        self._total, self._lost, self._ran_out = total, lost, ran_out
         self._ticket: Ticket | None = None
-        self._backward_done = False
+        self._backward_done = self._gives_up = self._reducing = self._weight_told = False
         self._updates = 0
         self._losses: list[tuple[torch.Tensor, int]] = []
         self._local_weight = 0.0
@@ -83,11 +89,21 @@ class Stepper:
             self.adaptation.committed(ticket.cut.batch, self.norms.take(interrupted))
 
     def distribute(
-        self, group: dist.ProcessGroup, device: torch.device, options: dict[str, Any]
+        self,
+        group: dist.ProcessGroup,
+        device: torch.device,
+        options: dict[str, Any],
+        *,
+        accumulates: bool,
     ) -> None:
-        """Reduce the model's gradients over a generation's group from now on."""
+        """Reduce the model's gradients over `group` from now on; the options are those of DDP."""
         if self.model is None:
             return
+        self.release()
+        if accumulates and "static_graph" in options:
+            # Torch counts the accumulating passes among those of its static graph, and would
+            # reduce at the wrong one (2.13); what else the option allows is unused parameters.
+            options = {**options, "static_graph": False, "find_unused_parameters": True}
         trainable = [p for p in self.model.module.parameters() if p.requires_grad]
         self.reducer = WeightedReducer(
             *(group, self.timer, self.pacer, self.norms),
@@ -110,6 +126,17 @@ class Stepper:
         return (norms is not None and norms.waits) or (reducer is not None and reducer.waits)
 
     @property
+    def failed(self) -> bool:
+        """Whether a bucket's reduction has failed."""
+        return self.reducer is not None and self.reducer.failed
+
+    def abandon(self) -> None:
+        """Called by the watcher: fail the buckets under way, the generation has lost a member."""
+        reducer = self.reducer
+        if reducer is not None:
+            reducer.abandon(RuntimeError("the generation has lost a member"))
+
+    @property
     def boundary(self) -> bool:
         """Whether the batch under way is its step's last: the optimizer acts after it."""
         return self._ticket is not None and self._ticket.last
@@ -119,27 +146,41 @@ class Stepper:
         """Whether the last backward pass made a step whole, so that its update counts."""
         return self.boundary and self._backward_done and not self.void
 
+    @property
+    def samples_at_once(self) -> int:
+        """Samples of the batch under way on this rank; a rank without any runs one."""
+        return 1 if self._ticket is None else max(1, self._ticket.samples)
+
+    @property
+    def loss_scale(self) -> float:
+        """What the gradients are multiplied by while they are reduced: a prepared scaler's."""
+        return 1.0 if self.scaler is None else self.scaler.get_scale()
+
     def start_clock(self) -> None:
         """Start timing here, unless the step before ended just now and its end is the start."""
         if not self.timer.started:
             self.timer.begin()
             if self.pacer is not None:
                 self.pacer.begin(time.perf_counter())
+        self.timer.loading()
 
     def begin(self, ticket: Ticket) -> None:
         """The batch of `ticket` is about to be used."""
         if self._ticket is not None and not self._backward_done:
             raise _no_backward()
-        self._ticket, self._backward_done = ticket, False
+        self._ticket, self._backward_done, self.repeats = ticket, False, False
         if self.model is not None:
             self.model.synchronise(ticket.last)
         if ticket.micro == 0:
+            self.timer.loaded()
             self._local_weight = 0.0
+            self._gives_up = self._reducing = self._weight_told = False
             self._losses.clear()
             if self.reducer is not None:
                 self.reducer.weight = 1.0 if ticket.local_batch else 0.0
             if self.norms is not None and self.model is not None:
                 module, steps = self.model.module, self.figures.steps
+                self.norms.loss_scale = self.loss_scale
                 self.norms.begin(module, step=steps, micro_steps=ticket.micro_steps)
 
     def backward(self, loss: torch.Tensor, weight: float | None) -> None:
@@ -156,29 +197,78 @@ class Stepper:
                 hint="add the losses and call it once",
             )
         if ticket.samples > 0 and weight != 0:
-            self._losses.append((loss.detach(), ticket.samples))
+            own = loss.detach()
+            if self.scaler is not None:
+                own = self.scaler.unscaled(own)
+            self._losses.append((own, ticket.samples))
         if self.pacer is not None:
             self.pacer.forward(ticket.samples)
         try:
             if not self.void:
                 self._backward(ticket, loss, weight)
         except (RuntimeError, Interrupted) as error:
-            if not self._lost(error):
+            if not self.lose(error):
                 raise
-            self.void = True
+        if self._gives_up:  # not in the clause above: the error holds what the failed pass holds
+            self._give_up(ticket, weight)
         self._backward_done = True
 
     def lose(self, error: Exception) -> bool:
-        """The forward pass has failed: void the step if a broken generation is the reason."""
-        if self._lost(error):
+        """A pass has failed: void the step if memory or a broken generation is the reason.
+
+        Raises:
+            TrainingError: a single sample at once was too many.
+        """
+        if isinstance(error, torch.OutOfMemoryError) and self._can_give_up():
+            self._ran_out(self.samples_at_once)
+            self.void = self.short_of_memory = self._gives_up = True
+        elif self._lost(error):
             self.void = True
         return self.void
+
+    def _can_give_up(self) -> bool:
+        """Whether this rank can still take part in all that the others do in this step."""
+        if self._ticket is None or self._backward_done or self.model is None:
+            return False
+        if self.reducer is None:
+            return True
+        return not (self.model.meets_in_forward or (self._reducing and self.reducer.voted))
+
+    def _give_up(self, ticket: Ticket, weight: float | None) -> None:
+        """Take part in the step, so that nobody waits for this rank, with zeros and a veto."""
+        if weight is not None and not self._weight_told:
+            self._local_weight += float(weight) if ticket.samples > 0 else 0.0
+        if not ticket.last:
+            return
+        try:
+            if weight is not None and not self._weight_told:
+                self._total(self._local_weight)
+            if self.reducer is not None and self.model is not None:
+                if not self._reducing:
+                    self.reducer.begin()
+                self.reducer.veto = True
+                self.model.take_part(self.reducer, midway=self._reducing)
+        except (RuntimeError, Interrupted) as error:
+            if not self._lost(error):
+                raise
+
+    @property
+    def scaled(self) -> bool:
+        """Whether a scaler was prepared."""
+        return self.scaler is not None
+
+    def not_finite(self) -> None:
+        """The reduced gradients are not finite, on all ranks alike: the step is void."""
+        self.void = True
 
     def may_step(self) -> bool:
         """Whether the step under way is whole."""
         if self._ticket is not None and not self._backward_done:
             raise _no_backward()
-        return self.boundary and not self.void
+        if not self.boundary or self.void:
+            return False
+        self.timer.updating()
+        return True
 
     def schedule_moves(self) -> int:
         """How many reference batches the step under way completes; 1 where none is under way."""
@@ -203,6 +293,7 @@ class Stepper:
 
     def stepped(self) -> None:
         """An optimizer has updated parameters."""
+        self.timer.updated()
         self._updates += 1
 
     def update_failed(self, error: BaseException) -> None:
@@ -220,7 +311,7 @@ class Stepper:
         if ticket is None:
             return True
         whole = ticket.last and self._backward_done
-        return whole and (self.void or not self.optimizers or self._updates > 0)
+        return whole and (self.void or not self.prepared or self._updates > 0)
 
     def take(self) -> Ticket | None:
         """Return the ticket of a step that is over, to be committed now; None while none is.
@@ -238,10 +329,11 @@ class Stepper:
         if self.void:
             self.drop()
             return None
-        if self.optimizers and self._updates == 0:
+        if self.prepared and self._updates == 0:
             raise TrainingError(
                 "optimizer.step() was not called after run.backward(loss)",
-                hint="step the optimizer that run.prepare returned, once for every batch",
+                hint="step the optimizer that run.prepare returned, once for every batch; a"
+                " GradScaler is prepared, too",
             )
         for loss, samples in self._losses:
             self.figures.add_loss(loss, samples)
@@ -252,6 +344,7 @@ class Stepper:
         """Forget a step that was begun and will not be finished, and its gradients."""
         if self.model is not None and self._ticket is not None:
             self.model.module.zero_grad(set_to_none=True)
+        self.repeats = self.void
         self._ticket, self._updates, self.void = None, 0, False
         self._losses.clear()
         self.timer.pause()
@@ -263,6 +356,7 @@ class Stepper:
             self.timer.backward()
             if self.reducer is not None:
                 self.reducer.begin()
+                self._reducing = True
         if self.norms is not None:
             own = ticket.samples if weight is None else weight * (ticket.samples > 0)
             self.norms.group(own, self._unit(ticket, weight))
@@ -274,6 +368,8 @@ class Stepper:
             self.pacer.backward()
         if not ticket.last:
             return
+        if self.reducer is not None and self.reducer.vetoed():
+            self.void = self.short_of_memory = True
         self.timer.end()
         if self.pacer is not None:
             self.pacer.end(counted=self.figures.steps >= WARM_UP)
@@ -324,6 +420,7 @@ class Stepper:
         weight = float(weight) if ticket.samples > 0 else 0.0
         self._local_weight += weight
         if ticket.last:
+            self._weight_told = True
             self._total_weight = self._total(self._local_weight)
             if not self._total_weight > 0:
                 raise TrainingError("run.backward: the weights of the whole batch sum to 0")

@@ -1,9 +1,11 @@
-"""What a rank tells the supervisor as it trains: plans, steps, progress, epochs."""
+"""What a rank tells as it trains: plans, steps, progress, epochs; to the supervisor, and to
+TensorBoard."""
 
 from __future__ import annotations
 
 import time
 
+from staves.training._board import scalars
 from staves.training._channel import Channel
 from staves.training._checkpoint import Checkpoints
 from staves.training._crew import Generation
@@ -41,7 +43,7 @@ class Teller:
     def plan(self, plan: Plan, *, step: int) -> None:
         """A new split is in use."""
         text = f"step {step}: {plan.describe()}"
-        self._channel.say(text, local_batches=list(plan.local_batches))
+        self._channel.say(text, local_batches=list(plan.local_batches), stage=plan.stage)
 
     def step(self, generation: Generation, step: int, cut: Cut) -> None:
         """A step has been committed: a row of the ledger."""
@@ -99,6 +101,9 @@ class Teller:
             return
         loss, samples = figures.loss_so_far()
         even, source = figures.even(plan)
+        if figures.board is not None:
+            mean = loss / samples if samples else None
+            figures.board.write(scalars(figures, plan, mean), step=figures.steps)
         self._channel.send_soon(
             "progress",
             step=figures.steps,
@@ -109,6 +114,8 @@ class Teller:
             step_seconds=figures.step_percentiles(last=200),
             generation=generation,
             total_samples=_total_samples(figures, loader, plan),
+            position=None if loader is None else loader.cursor.position,
+            length=None if loader is None else loader.cursor.length,
             batch=plan.batch,
             goodput=plan.goodput,
             **figures.adaptive(),

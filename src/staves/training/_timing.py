@@ -1,16 +1,18 @@
-"""Where the time of a step goes: forward, backward, and each bucket's readiness and wire time.
+"""Where the time of a step goes: update, data, forward, backward, each bucket's way on the wire.
 
 A step lasts from the end of one synchronisation to the end of the next, so its forward part holds
-the optimizer update and the data loading too (cannikin.md's a_i: data, forward and update).
+the update of the step before and the wait for the loader (Cannikin's a_i: data, forward, update).
 
-Never a device synchronisation in the hook: on CUDA the marks are events, read when the next step
-has begun; on the CPU they are clock readings.
+Never a device synchronisation: on CUDA the marks are events, and a step is read when the device has
+passed all of them, some steps later if need be; on the CPU they are clock readings.
 """
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import torch
@@ -58,14 +60,19 @@ class CudaClock:
         return float(first.elapsed_time(second)) / 1e3
 
 
+_UNREAD = 64  # steps kept whose marks the device has not passed yet
+
+
 @dataclass(frozen=True, slots=True)
 class StepRecord:
     """One rank's measurements of one step.
 
-    `forward` runs from the step's start to the start of its last backward pass, `backward` from
-    there to the last bucket's readiness; `ready[j]` is when bucket j was ready, counted from the
-    start of the backward pass; `wire[j]` is how long this rank saw bucket j under way. Seconds.
-    Under accumulation all micro-steps but the last backward pass count as forward.
+    `forward` runs from the step's start to the start of its last backward pass (under accumulation
+    that is all but this pass); `data` of it went by waiting for the loader's first micro-batch,
+    `update` of it in the optimizers, after the step before. `backward` runs from there to the last
+    bucket's readiness; `ready[j]` is when bucket j was ready, counted from the start of the
+    backward pass; `wire[j]` is how long this rank saw bucket j under way. `delay` is how long the
+    host kept the step from running (`_contention.py`). Seconds.
     """
 
     step: int
@@ -76,89 +83,164 @@ class StepRecord:
     ready: tuple[float, ...]
     wire: tuple[float, ...]
     step_seconds: float
+    data: float = 0.0
+    update: float = 0.0
+    micro_steps: int = 1
+    delay: float = 0.0
+
+    @property
+    def compute(self) -> float:
+        """Seconds in which the device was at work, or held up by its own host."""
+        return self.forward + self.backward
+
+
+@dataclass
+class _Marks:
+    """The marks of one step, and what is told of it when it is over."""
+
+    start: object = None
+    loading: object = None
+    loaded: object = None
+    backward: object = None
+    end: object = None
+    ready: list[object] = field(default_factory=list)
+    done: dict[int, object] = field(default_factory=dict)
+    updates: list[tuple[object, object]] = field(default_factory=list)
+    delayed: float = 0.0
+    step: int = 0
+    plan: int = 0
+    samples: int = 0
     micro_steps: int = 1
 
 
 class StepTimer:
-    """Collect the marks of one step after the other."""
+    """Collect the marks of one step after the other.
 
-    def __init__(self, clock: Clock) -> None:
+    Args:
+        clock: of the device.
+        delayed: seconds, since whenever, for which the host has kept this rank from running.
+    """
+
+    def __init__(self, clock: Clock, delayed: Callable[[], float] = lambda: 0.0) -> None:
         self.clock = clock
-        self._start: object = None
-        self._backward: object = None
-        self._end: object = None
-        self._ready: list[object] = []
-        self._done: dict[int, object] = {}
+        self._delayed = delayed
+        self._delayed_before = 0.0
+        self._marks = _Marks()
+        self._ended: _Marks | None = None
+        self._unread: deque[_Marks] = deque(maxlen=_UNREAD)
+        self._updating: object = None
+        self._last_end: object = None
 
     def begin(self) -> None:
         """The first batch after a pause was asked for: the step starts here."""
-        self._start = self.clock.now()
-        self._ready, self._done = [], {}
+        self._marks = _Marks(start=self.clock.now())
+        self._delayed_before = self._delayed()
 
     @property
     def started(self) -> bool:
         """Whether a step is being timed."""
-        return self._start is not None
+        return self._marks.start is not None
 
     @property
     def last_end(self) -> float | None:
         """When the last step ended, by the host's clock; None where that is not known."""
-        return self._end if isinstance(self._end, float) else None
+        return self._last_end if isinstance(self._last_end, float) else None
 
     def pause(self) -> None:
         """What follows (an evaluation, a change of plan) belongs to no step."""
-        self._start = None
+        self._marks, self._ended = _Marks(), None
+
+    def loading(self) -> None:
+        """The loader is asked for the step's first batch."""
+        self._marks.loading = self.clock.now()
+
+    def loaded(self) -> None:
+        """That batch is here."""
+        self._marks.loaded = self.clock.now()
+
+    def updating(self) -> None:
+        """An optimizer is about to update parameters."""
+        self._updating = self.clock.now()
+
+    def updated(self) -> None:
+        """It has; the step that follows carries the time."""
+        if self._updating is not None:
+            self._marks.updates.append((self._updating, self.clock.now()))
+        self._updating = None
 
     def backward(self) -> None:
         """The last backward pass of the step starts here."""
-        self._backward = self.clock.now()
-        self._ready, self._done = [], {}
+        self._marks.backward = self.clock.now()
+        self._marks.ready, self._marks.done = [], {}
 
     def bucket_ready(self) -> int:
         """A bucket is ready; return its place in the order."""
-        self._ready.append(self.clock.now())
-        return len(self._ready) - 1
+        self._marks.ready.append(self.clock.now())
+        return len(self._marks.ready) - 1
 
     def bucket_done(self, place: int) -> None:
         """The bucket has been reduced. Called from the collective's own thread."""
-        self._done[place] = self.clock.now()
+        self._marks.done[place] = self.clock.now()
 
     def end(self) -> None:
         """All buckets are reduced: the step ends here, and the next one starts."""
-        self._end = self.clock.now()
+        ended, delayed = self._marks, self._delayed()
+        ended.end = self._last_end = self.clock.now()
+        ended.delayed = delayed - self._delayed_before
+        self._delayed_before = delayed
+        self._marks = _Marks(start=ended.end)
+        self._ended = ended if ended.start is not None and ended.backward is not None else None
 
     def read(
-        self, *, step: int, plan: int, samples: int, micro_steps: int = 1
+        self, *, step: int, plan: int, samples: int, micro_steps: int = 1, whole: bool = True
     ) -> StepRecord | None:
-        """Return the step that ended, and start the next; None where it cannot be known."""
-        start, end = self._start, self._end
-        self._start = end
-        if start is None or end is None or self._backward is None:
-            return None
+        """Say which step has just ended; return the oldest one that can be read, None if none can.
+
+        On CUDA that may be an earlier step. One that is not `whole` (the rest of an epoch) has no
+        record.
+        """
+        if self._ended is not None:
+            ended, self._ended = self._ended, None
+            ended.step, ended.plan, ended.samples = step, plan, samples
+            ended.micro_steps = micro_steps
+            if whole:
+                self._unread.append(ended)
+        record = self._record(self._unread[0]) if self._unread else None
+        if record is not None:
+            self._unread.popleft()
+        return record
+
+    def _record(self, marks: _Marks) -> StepRecord | None:
         between = self.clock.seconds
-        ready = [between(self._backward, mark) for mark in self._ready]
+        ready = [between(marks.backward, mark) for mark in marks.ready]
         wire: list[float | None] = []
         free: object = None
-        for place, mark in enumerate(self._ready):
-            done = self._done.get(place, end)
+        for place, mark in enumerate(marks.ready):
+            done = marks.done.get(place, marks.end)
             own = between(mark, done)
             queued = own if free is None else between(free, done)
             # On the wire from when it was ready and the one before it was through.
             wire.append(None if own is None or queued is None else max(0.0, min(own, queued)))
             free = done
-        forward, total = between(start, self._backward), between(start, end)
-        last = ready[-1] if ready else between(self._backward, end)
-        parts = [forward, total, last, *ready, *wire]
+        forward, total = between(marks.start, marks.backward), between(marks.start, marks.end)
+        last = ready[-1] if ready else between(marks.backward, marks.end)
+        updates = [between(*pair) for pair in marks.updates]
+        known = marks.loading is not None and marks.loaded is not None
+        data = between(marks.loading, marks.loaded) if known else 0.0
+        parts = [forward, total, last, data, *updates, *ready, *wire]
         if any(part is None for part in parts):
             return None
         return StepRecord(
-            step=step,
-            plan=plan,
-            samples=samples,
+            step=marks.step,
+            plan=marks.plan,
+            samples=marks.samples,
             forward=forward or 0.0,
             backward=last or 0.0,
             ready=tuple(r or 0.0 for r in ready),
             wire=tuple(w or 0.0 for w in wire),
             step_seconds=total or 0.0,
-            micro_steps=micro_steps,
+            data=data or 0.0,
+            update=sum(u or 0.0 for u in updates),
+            micro_steps=marks.micro_steps,
+            delay=marks.delayed,
         )

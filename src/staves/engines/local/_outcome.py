@@ -39,6 +39,14 @@ class Outcome:
         """Whether every rank ended well."""
         return not (self.failed or self.refusal or self.stopped_by or self.reason or self.told)
 
+    @property
+    def history(self) -> dict[str, Any] | None:
+        """The last rank 0's history, as `run.report()` has it; None where nothing has finished."""
+        if not self.reports:
+            return None
+        history: dict[str, Any] = self.reports[min(self.reports)]["history"]
+        return history
+
     def failure(self) -> str | None:
         """Say on one line which worker failed and how; None where none did."""
         if self.failed is None:
@@ -52,7 +60,10 @@ class Outcome:
 def summarise(
     outcome: Outcome, losses: EpochLosses, of_leavers: list[dict[str, int]]
 ) -> dict[str, Any]:
-    """Return the run's figures: those of its last rank 0, with all ranks' losses and deadlines."""
+    """Return the run's figures: those of its last rank 0, with all ranks' losses and deadlines.
+
+    The history is left out: `Outcome.history` has it.
+    """
     if not outcome.reports:
         # A script that never made a run, or never trained, has nothing to report.
         return {
@@ -69,7 +80,7 @@ def summarise(
     }
     deadlines = [r["deadlines"] for r in outcome.reports.values() if r["deadlines"] is not None]
     deadlines += of_leavers
-    del figures["deadlines"]
+    del figures["deadlines"], figures["history"]
     if deadlines:
         steps = sum(d["steps"] for d in deadlines)
         missed = sum(d["missed"] for d in deadlines)

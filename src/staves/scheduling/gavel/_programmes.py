@@ -11,8 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import Bounds, LinearConstraint, milp
-from scipy.sparse import csr_array
 
 from staves.errors import StavesError
 from staves.scheduling.gavel._centre import central_fractions
@@ -126,6 +124,10 @@ def _largest_least(problem: Problem, scale: Array) -> tuple[Array, float]:
         problem: jobs and devices.
         scale: steps a second, (J,), above 0.
     """
+    # Loads for longer than most simulations decide.
+    from scipy.optimize import Bounds, LinearConstraint, milp
+    from scipy.sparse import csr_array
+
     worth = problem.rates / scale[:, None]
     worth = worth / worth.max()
     jobs, types = worth.shape

@@ -1,0 +1,1 @@
+"""Simulator and cluster side by side: one trace on a real service, and on simulated time."""
