@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 
-from benchmarks import forking, learning, overhead, paced, rescale, split
+from benchmarks import forking, learning, noise_scale, overhead, paced, rescale, split
 
 
 def main() -> None:
@@ -15,6 +15,7 @@ def main() -> None:
         ("paced", paced.measure),
         ("learning", learning.measure),
         ("overhead", overhead.measure),
+        ("noise_scale", noise_scale.measure),
         ("rescale", rescale.measure),
         ("forking", forking.measure),
     ):

@@ -1,6 +1,7 @@
 """What Staves costs on equal devices: its step against plain DistributedDataParallel's.
 
-Two processes, one CNN each side, blocks of steps in turn within the same processes, so that
+With a fixed batch, and with an adaptive one, whose gradients' norms are taken in every step. Two
+processes, one CNN each side, blocks of steps in turn within the same processes, so that
 whatever else the machine does falls on both alike.
 """
 
@@ -19,12 +20,19 @@ HERE = Path(__file__).parent
 
 def measure(blocks: int = 40, steps: int = 8) -> dict[str, Any]:
     """Return medians of the step times of both, and of the ratio of neighbouring blocks."""
+    return {
+        "fixed_batch": _measure(blocks, steps),
+        "adaptive_batch": _measure(blocks, steps, "--adaptive"),
+    }
+
+
+def _measure(blocks: int, steps: int, *options: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "times.json"
         staves_run(
             HERE / "scripts" / "side_by_side.py",
             HERE / "two_cpus.yaml",
-            *("--output", str(output), "--blocks", str(blocks), "--steps", str(steps)),
+            *("--output", str(output), "--blocks", str(blocks), "--steps", str(steps), *options),
         )
         times = json.loads(output.read_text())
     plain = [statistics.median(block) for block in times["plain"]]

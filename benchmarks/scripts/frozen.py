@@ -79,7 +79,10 @@ def main() -> None:
             optimizer.step()
     if run.is_main:
         moments = [own.state[p].get("exp_avg_sq") for p in module.parameters()]
-        torch.save({"report": run.report(), "moments": moments}, sys.argv[1])
+        adaptation = run._session.progress.adaptation
+        assert adaptation is not None
+        running = adaptation.running.to_document()
+        torch.save({"report": run.report(), "moments": moments, "running": running}, sys.argv[1])
 
 
 if __name__ == "__main__":

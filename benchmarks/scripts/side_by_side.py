@@ -47,9 +47,12 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--blocks", type=int, required=True)
     parser.add_argument("--steps", type=int, required=True)
+    parser.add_argument("--adaptive", action="store_true")
     options = parser.parse_args()
 
-    run = staves.init(batch_size=BATCH, seed=0, split="even")
+    # A range of one batch: all of an adaptive batch's work, and the same steps.
+    batch = staves.Adaptive(BATCH, max=BATCH) if options.adaptive else BATCH
+    run = staves.init(batch_size=batch, seed=0, split="even")
     torch.set_num_threads(1)
     per_block = options.steps + 1  # the first of a block is left out
     length = BATCH * per_block * (options.blocks + 1)

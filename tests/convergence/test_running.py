@@ -50,7 +50,7 @@ def test_averages_and_errors_are_those_of_weighted_samples(
     for square, noise, batch in drawn:
         running.add(NoiseScale(square, noise), batch=batch, reference=16)
         seen += batch / 16
-        theta = (1 - 1 / max(20, seen / 2)) ** (batch / 16)
+        theta = (1 - 1 / max(20, seen)) ** (batch / 16)
         weights = np.append(weights * max(0.9, theta), 1.0)
     g, s = np.array([d[0] for d in drawn]), np.array([d[1] for d in drawn])
     mean_g, mean_s = np.average(g, weights=weights), np.average(s, weights=weights)

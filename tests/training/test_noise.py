@@ -13,7 +13,7 @@ from torch import nn
 import staves
 from staves.convergence import NoiseScale, noise_scale
 from staves.training import permutation
-from staves.training._noise import RENEW, GradientNorms, Measured
+from staves.training._noise import RENEW, GradientNorms, Measured, _square
 from staves.training._preconditioner import FLOOR, Preconditioner
 from tests.training.scripts.models import BATCH, SAMPLES, Examples, build, loss_of, tag_loss
 
@@ -126,6 +126,17 @@ def test_a_parameter_without_gradients_scales_nothing_to_infinity() -> None:
     assert preconditioner.of_parameter(parameter) == pytest.approx(torch.zeros(3))
 
 
+@pytest.mark.parametrize("scaled", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_squares(dtype: torch.dtype, scaled: bool) -> None:
+    generator = torch.Generator().manual_seed(1)
+    values = torch.randn(300, 700, generator=generator).to(dtype)
+    scale = torch.rand(300, 700, generator=generator) if scaled else None
+    for each, own in ((values, scale), (values.t(), None if scale is None else scale.t())):
+        wanted = float((each.double() * (1.0 if own is None else own.double())).square().sum())
+        assert float(_square(each, own)) == pytest.approx(wanted, rel=1e-5)
+
+
 class Linear:
     """A step of the norms over one parameter, alone, whose gradients the test gives."""
 
@@ -208,6 +219,17 @@ def test_norms_are_preconditioned_from_the_first_renewal_on() -> None:
     wanted = noise_scale.estimate([1, 1], norms, whole)
     assert seen[-1].noise_scale.noise == pytest.approx(wanted.noise, rel=1e-4)
     assert seen[-1].noise_scale.gradient_square == pytest.approx(wanted.gradient_square, rel=1e-4)
+
+
+def test_a_void_step_is_measured_when_it_comes_again() -> None:
+    linear = Linear()
+    linear.step(0, [9.0, 0.0, 0.0], [0.0, 9.0, 0.0])
+    linear.step(0, [1.0, 0.0, 0.0], [0.0, 1.0, 0.0])
+    assert linear.take() is None
+    linear.step(1, [1.0, 0.0, 0.0], [0.0, 1.0, 0.0])
+    measured = linear.take()
+    assert measured is not None
+    assert measured.noise_scale == noise_scale.estimate([1, 1], [1.0, 1.0], 0.5)
 
 
 def test_what_is_dropped_is_forgotten() -> None:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from staves.convergence.noise_scale import NoiseScale
 
-SHARE = 0.5
-"""Of all samples so far, how many the averages remember."""
+SHARE = 1.0
+"""The memory of the averages, as a share of all samples so far."""
 SHORTEST, LONGEST = 20.0, 1000.0
 """The least and the most that they remember, in reference batches."""
-FEWEST_STEPS = 5.0
-"""Steps in the average (effectively) below which nothing is known of its error."""
 GROWTH = 8.0
 """How far beyond the largest batch tried the noise scale is believed."""
 
@@ -26,11 +24,11 @@ class RunningNoiseScale:
     """Exponential averages of |G|^2 and of tr(Sigma), each by itself, and of how they vary.
 
     A step weighs 1 when it comes, and what it weighs falls by theta with every later one, theta =
-    (1 - 1 / m)^(B / reference): the memory m is counted in reference batches, not in steps. It is
-    half of those seen so far (polynomial-decay averaging: Shamir and Zhang, ICML 2013), since the
-    noise scale changes fast at first and slowly later. The averages are divided by the sum of
-    weights, which is the bias correction of Adam (Kingma and Ba, 2015, section 3). Their ratio is
-    consistent where the average of one step's ratios is not.
+    (1 - 1 / m)^(B / reference): the memory m is counted in reference batches, not in steps. It
+    grows with those seen so far, so that weights rise linearly (polynomial-decay averaging: Shamir
+    and Zhang, ICML 2013): the noise scale changes fast at first and slowly later. The averages are
+    divided by the sum of weights, which is the bias correction of Adam (Kingma and Ba, 2015,
+    section 3). Their ratio is consistent where the average of one step's ratios is not.
 
     The interval is Fieller's ("Some Problems in Interval Estimation", 1954) for a ratio of means:
     all phi whose tr(Sigma) - phi |G|^2 differs from 0 by no more than its error. That error comes
@@ -38,6 +36,9 @@ class RunningNoiseScale:
     steps counted as independent, with Student's quantile for (sum w)^2 / sum w^2 steps. Where
     |G|^2 does not differ from 0 the interval has no upper end.
     """
+
+    FEWEST_STEPS: ClassVar[float] = 5.0
+    """Steps in the average (effectively) below which nothing is known of its error."""
 
     seen: float = 0.0
     weight: float = 0.0
@@ -83,7 +84,7 @@ class RunningNoiseScale:
 
     def interval(self) -> tuple[float, float]:
         """Return the 95 % interval of the scale, in samples; (0, inf) where nothing is known."""
-        if self.steps < FEWEST_STEPS:
+        if self.steps < self.FEWEST_STEPS:
             return 0.0, math.inf
         freedom = self.steps - 1
         error = _student(freedom) ** 2 / freedom / self.weight  # of a mean, for its variation

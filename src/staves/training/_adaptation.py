@@ -55,8 +55,8 @@ class Adaptation:
 
     @property
     def noise_scale(self) -> float | None:
-        """The noise scale that is acted on, in samples; None before anything was measured."""
-        return self._usable if self.running.steps else None
+        """The noise scale that is acted on, in samples; None before a few steps were measured."""
+        return self._usable if self.running.steps >= RunningNoiseScale.FEWEST_STEPS else None
 
     def gain(self, batch: int) -> float:
         """Return what a step of `batch` samples is worth, in steps of the reference batch.

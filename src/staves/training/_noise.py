@@ -37,6 +37,8 @@ from staves.training._preconditioner import Preconditioner
 RENEW = 10
 """Steps for which a preconditioner is kept: second moments move slowly."""
 
+_AT_ONCE = 1 << 16  # elements scaled at once on the CPU: they stay in its cache
+
 
 @dataclass(frozen=True, slots=True)
 class Measured:
@@ -51,6 +53,7 @@ class Measured:
 class _Pending:
     """The sums of a step, under way: weighted squares, groups, the reduced gradient's square."""
 
+    step: int
     sums: torch.Tensor
     batch: int
     preconditioned: bool
@@ -81,6 +84,7 @@ class GradientNorms:
         self._side: torch.cuda.Stream | None = None
         self._by_parameter = False
         self._handles: list[RemovableHandle] = []
+        self._step = 0
         self._factor = 0.0
         self._groups = 0
         self._squares: list[tuple[float, torch.Tensor]] = []
@@ -88,7 +92,10 @@ class GradientNorms:
         self._pending: list[_Pending] = []
 
     def begin(self, module: nn.Module, *, step: int, micro_steps: int) -> None:
-        """A step starts; one that was given up leaves nothing."""
+        """A step starts, perhaps once more: one that was void leaves nothing."""
+        if self._pending and self._pending[-1].step == step:
+            self._pending.pop()
+        self._step = step
         if step % RENEW == 0 or not self._renewed:
             self._preconditioner.renew()
             self._renewed = True
@@ -136,7 +143,7 @@ class GradientNorms:
             mark = torch.cuda.Event()  # type: ignore[no-untyped-call]
             mark.record()
         preconditioned = self._preconditioner.active
-        self._pending.append(_Pending(sums, batch, preconditioned, work, mark))
+        self._pending.append(_Pending(self._step, sums, batch, preconditioned, work, mark))
         self._squares, self._reduced = [], []
 
     def take(self, interrupted: Callable[[], bool]) -> Measured | None:
@@ -164,11 +171,6 @@ class GradientNorms:
             return None
         step = noise_scale.from_sums(weighted, round(groups), pending.batch, square)
         return Measured(step, pending.batch, pending.preconditioned)
-
-    def forget(self) -> None:
-        """The step whose norms were sent last is void, on all ranks alike."""
-        if self._pending:
-            self._pending.pop()
 
     def drop(self) -> list[Any]:
         """Forget what is under way, and return it (to be parked where its generation broke).
@@ -233,7 +235,12 @@ def _square(values: torch.Tensor, scale: torch.Tensor | None) -> torch.Tensor:
     """Return |scale values|^2, a tensor without dimensions."""
     if values.is_sparse:
         values, scale = values.coalesce().values(), None
-    flat = (values if scale is None else values * scale).detach().reshape(-1)
+    flat = values.detach().reshape(-1)
+    if scale is not None:
+        if flat.numel() > _AT_ONCE and not flat.is_cuda:
+            parts = torch.split(flat, _AT_ONCE), torch.split(scale.reshape(-1), _AT_ONCE)
+            return torch.stack([_square(*pair) for pair in zip(*parts, strict=True)]).sum()
+        flat = flat * scale.reshape(-1)
     if flat.dtype in (torch.float32, torch.float64):
         return torch.dot(flat, flat)
     norm: torch.Tensor = torch.linalg.vector_norm(flat, dtype=torch.float32)

@@ -260,8 +260,6 @@ class Stepper:
     def not_finite(self) -> None:
         """The reduced gradients are not finite, on all ranks alike: the step is void."""
         self.void = True
-        if self.norms is not None:
-            self.norms.forget()
 
     def may_step(self) -> bool:
         """Whether the step under way is whole."""
