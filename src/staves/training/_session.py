@@ -490,9 +490,7 @@ class Session:
         self.teller.knowledge(self.progress.knowledge, rank=self.rank)
         if changed:
             self._plan_since = self.committed_steps
-            if (
-                self.stepper.model is not None and self.stepper.model.static
-            ):  # it may accumulate now
+            if self.stepper.static:  # and the plan may accumulate now
                 self._wrap()
             if self.loader is not None:
                 self.loader.reissue()
