@@ -38,11 +38,12 @@ def check(folder: Path, done: Launched, undisturbed: Mapping[str, Any], count: i
         case, both = CASES[name], [each[name] for each in facts]
         error = relative_error(ends[0][name], undisturbed[name])
         print(f"{name}: {both[1]}, relative error {error:.1e}")
-        assert error <= 1e-11, name
+        # An adaptive batch depends on how fast the devices are; its ranks must still agree.
+        assert error <= 1e-11 or case.adaptive, name
         assert relative_error(ends[1][name], ends[0][name]) == 0.0, name
         assert both[0]["void"] == both[1]["void"] > 0, name
         assert both[0]["void"] == 1 or not case.once, name
-        for own in both:
+        for own in both if not case.adaptive else []:
             assert (own["steps"], own["samples"]) == (5 * EPOCHS, SAMPLES * EPOCHS), name
         assert both[1]["largest"] <= case.limit or case.once, name
 

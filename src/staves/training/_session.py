@@ -472,8 +472,8 @@ class Session:
         self.progress.decided(planner)
         self.teller.knowledge(self.progress.knowledge, rank=self.rank)
         if changed:
-            if self.stepper.model is not None and self.stepper.model.static:
-                self._wrap()  # it may accumulate now
+            if self.stepper.static:  # and the plan may accumulate now
+                self._wrap()
             if self.loader is not None:
                 self.loader.reissue()
             self._tell_plan()

@@ -112,6 +112,11 @@ class Stepper:
         )
         self.model.distribute(group, self.reducer, options)
 
+    @property
+    def static(self) -> bool:
+        """Whether the model's wrapper takes every step to run the same graph."""
+        return self.model is not None and self.model.static
+
     def release(self) -> list[Any]:
         """Let go of a generation's group; return what may still be stuck in it."""
         left = [] if self.norms is None else self.norms.drop()

@@ -43,6 +43,7 @@ class Case:
     kind: str = "mlp"
     split: Any = None
     cap: int | None = None
+    adaptive: bool = False
     options: dict[str, Any] = field(default_factory=dict)
 
 
@@ -63,6 +64,7 @@ CASES: dict[str, Case] = {
     "static graph, at first": Case(step=0, options={"static_graph": True}),
     "unused parameters": Case("backward", options={"find_unused_parameters": True, **SMALL}),
     "unused parameters, forward": Case(options={"find_unused_parameters": True}),
+    "an adaptive batch": Case("backward", split="auto", adaptive=True, options=SMALL),
     "tokens, forward": Case(kind="tagger", options=SMALL),
     "tokens, backward": Case("backward", kind="tagger", cap=8, limit=4, options=SMALL),
 }
@@ -115,7 +117,12 @@ def split_of(case: Case) -> Any:
 
 def train(name: str) -> tuple[list[torch.Tensor], dict[str, Any]]:
     case = CASES[name]
-    run = staves.init(batch_size=BATCH, seed=SEED, split=split_of(case), max_local_batch=case.cap)
+    run = staves.init(
+        batch_size=staves.Adaptive(BATCH, max=3 * BATCH) if case.adaptive else BATCH,
+        seed=SEED,
+        split=split_of(case),
+        max_local_batch=case.cap,
+    )
     KEPT.append(run)
     module = Hungry(build(case.kind, torch.float64), case, run)
     sgd = torch.optim.SGD(module.parameters(), lr=0.1, momentum=0.9)
