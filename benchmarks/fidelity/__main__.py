@@ -28,7 +28,12 @@ from staves.simulation import Overheads
 
 
 def measure(
-    seed: int, policy_name: str, home: Path, *, costs: Overheads | None = None
+    seed: int,
+    policy_name: str,
+    home: Path,
+    *,
+    length: float = 1.0,
+    costs: Overheads | None = None,
 ) -> dict[str, Any]:
     """Return both sides of one trace.
 
@@ -36,13 +41,20 @@ def measure(
         seed: of the trace.
         policy_name: which policy decides, on both sides.
         home: a folder for the service, which must not be there.
+        length: of the jobs, in units of their usual one.
         costs: overheads of another run; None: those of this one.
     """
-    trace, load = draw(seed), os.getloadavg()[0]
+    trace, load = draw(seed, length=length), os.getloadavg()[0]
     jobs = run_trace(trace, home, policy_name)
     (home / "jobs.json").write_text(json.dumps(jobs))
     figures = compare(trace, jobs, home, policy_name, costs=costs)
-    return {"seed": seed, "load_before": load, "load_after": os.getloadavg()[0], **figures}
+    return {
+        "seed": seed,
+        "length": length,
+        "load_before": load,
+        "load_after": os.getloadavg()[0],
+        **figures,
+    }
 
 
 def compare(
@@ -102,6 +114,7 @@ def main() -> int:
     parser = argparse.ArgumentParser("python -m benchmarks.fidelity", description=__doc__)
     parser.add_argument("--seed", type=int, default=1, help="of the trace")
     parser.add_argument("--policy", default="heet", help="as `staves policies` lists them")
+    parser.add_argument("--length", type=float, default=3.0, help="of the jobs; 1: half a minute")
     parser.add_argument("--home", type=Path, help="keep all of the run in this new folder")
     parser.add_argument("--overheads", type=Path, help="take overheads from this earlier output")
     options = parser.parse_args()
@@ -117,7 +130,9 @@ def main() -> int:
     try:
         with tempfile.TemporaryDirectory() as folder:
             home = options.home or Path(folder) / "home"
-            figures = measure(options.seed, options.policy, home.absolute(), costs=costs)
+            figures = measure(
+                options.seed, options.policy, home.absolute(), length=options.length, costs=costs
+            )
     except StavesError as error:
         print(f"fidelity: {error.message}", file=sys.stderr)
         return error.exit_code

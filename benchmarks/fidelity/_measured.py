@@ -1,4 +1,4 @@
-"""What a run on the cluster says of overheads: medians over all its jobs, nothing of any one."""
+"""What a run on the cluster says of overheads: fits over all its jobs, nothing of any one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
+from scipy.optimize import minimize, nnls
 
 from benchmarks.fidelity._trace import TraceJob
 from staves.hardware import Allocation, Cluster
@@ -22,7 +22,7 @@ from staves.steptime import Communication, ring_share
 Documents = Sequence[Mapping[str, Any]]
 
 _HEARD = 0.05  # seconds: files are looked at that often
-_LEAST_EPOCHS = 3  # in a stretch, from which on its passes can be told apart from its steps
+_LEAST_STEPS = 30  # in a stretch that counts
 
 
 def truths(trace: Sequence[TraceJob], jobs: Documents) -> list[TrainingTruth]:
@@ -54,7 +54,8 @@ def overheads(
 ) -> Overheads:
     """Return what starts and changes cost in that run."""
     start, worker = _starts(jobs, orders)
-    alone, together = _epochs(cluster, known, jobs)
+    _, alone = _beside(cluster, known, jobs, several=False)
+    step, together = _beside(cluster, known, jobs, several=True)
     spans = [(before, span) for job in jobs for before, span in _changes(job)]
     switches = [
         span["pause_seconds"] - span["step_seconds"]
@@ -75,6 +76,7 @@ def overheads(
         cores=float(os.cpu_count() or 1),
         hear=_HEARD,
         switch=max(0.0, median(switches or [0.0])),
+        step=step,
         epoch=alone,
         shared_epoch=together,
         save=max(0.0, median(saves or [0.0])),
@@ -122,18 +124,24 @@ def _changes(job: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], Mapping[st
     return [(a, b) for a, b in pairwise(job["spans"]) if a["attempt"] == b["attempt"]]
 
 
-def _epochs(
-    cluster: Cluster, known: Sequence[TrainingTruth], jobs: Documents
+def _beside(
+    cluster: Cluster, known: Sequence[TrainingTruth], jobs: Documents, *, several: bool
 ) -> tuple[float, float]:
-    """Return what a pass costs beside its steps on one device, and on several."""
-    found: dict[bool, list[float]] = {True: [], False: []}
+    """Return what a step, and a pass, cost beside their declared time, on one device or on several.
+
+    Least squares over all stretches, neither negative: means, since it is sums that jobs wait for.
+    On one device nothing is added to a step.
+    """
+    rows, beside = [], []
     for truth, job in zip(known, jobs, strict=True):
         for span, simulated, epochs in stretches(cluster, truth, job):
-            if epochs >= _LEAST_EPOCHS:
-                measured = span["until"] - span["since"]
-                found[len(span["devices"]) == 1].append((measured - simulated) / epochs)
-    alone, together = (max(0.0, median(found[kind] or [0.0])) for kind in (True, False))
-    return alone, together
+            if (len(span["devices"]) > 1) == several and span["steps"] >= _LEAST_STEPS:
+                rows.append([span["steps"] if several else 0.0, epochs])
+                beside.append(span["until"] - span["since"] - simulated)
+    if not rows:
+        return 0.0, 0.0
+    step, epoch = nnls(np.array(rows, dtype=float), np.array(beside, dtype=float))[0].tolist()
+    return step, epoch
 
 
 def stretches(

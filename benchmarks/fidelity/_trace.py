@@ -40,17 +40,18 @@ class TraceJob:
     document: dict[str, Any]
 
 
-def draw(seed: int, jobs: int = 12) -> list[TraceJob]:
+def draw(seed: int, jobs: int = 12, *, length: float = 1.0) -> list[TraceJob]:
     """Return a trace: arrivals at random, four applications, lengths, minima, limits, priorities.
 
     Jobs run the scripts of `examples/`, real and small, so that two cores carry all of them.
+    `length` times as many passes as usual, and as long between arrivals.
     """
     chance = random.Random(seed)
     arrival, drawn = 0.0, []
     for number in range(jobs):
         application = chance.choice(sorted(_APPLICATIONS))
         batch, least, most = _APPLICATIONS[application]
-        epochs = chance.randint(least, most)
+        epochs = round(length * chance.randint(least, most))
         minimum = chance.choice([1, 1, 1, 2, 3])
         devices: dict[str, Any] = {"min": minimum, "max": chance.choice([3, 4, 6, 8])}
         if chance.random() < 0.25:
@@ -66,5 +67,5 @@ def draw(seed: int, jobs: int = 12) -> list[TraceJob]:
             "priority": chance.choice([30, 50, 50, 80]),
         }
         drawn.append(TraceJob(name, application, arrival, batch, epochs, document))
-        arrival += chance.expovariate(1 / _MEAN_GAP)
+        arrival += length * chance.expovariate(1 / _MEAN_GAP)
     return drawn
