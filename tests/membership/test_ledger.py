@@ -52,8 +52,8 @@ def test_rule_19_a_pass_over_a_stream_has_as_many_as_were_trained() -> None:
     proof = prove(rows, None)
     assert proof.ok
     assert [(e.samples, e.unfinished) for e in proof.epochs] == [(8, False), (4, False), (4, False)]
-    rows[1] = step(0, 1)
-    assert prove(rows, None).problems == ("line 2: step 0 of epoch 0 leaves out samples [0, 1)",)
+    rows[2] = step(1, 5)
+    assert prove(rows, None).problems == ("line 3: step 1 of epoch 0 leaves out samples [4, 5)",)
 
 
 def test_rule_19_a_gap_is_named() -> None:
