@@ -14,6 +14,7 @@ SCRIPT = Path(__file__).parent / "scripts" / "norms.py"
 
 def test_all_members_of_a_pass_end_it_with_the_same(tmp_path: Path) -> None:
     with job(tmp_path, 3, script=SCRIPT) as running:
+        running.until_world(3)
         running.scale(2)
         running.until_world(2)
         running.scale(3)

@@ -15,6 +15,7 @@ def test_a_stream_through_all_that_happens(tmp_path: Path) -> None:
     checkpoints = tmp_path / "checkpoints"
     kept = ("--checkpoint", checkpoints)
     with job(tmp_path / "job", 3, *kept, "--every", "1s") as running:
+        running.until_world(3)
         running.scale(2)
         running.until_world(2)
         running.scale(3)

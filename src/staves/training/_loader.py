@@ -1,5 +1,6 @@
 """The prepared data loader: each rank's share of each step's batch, by tickets.
 
+Where samples come from, by index or from a stream, is the business of a source.
 A ticket says which samples of which step a rank loads. Tickets are issued ahead of the training
 loop when loader workers prefetch; where the plan changes, those not yet used are dropped and issued
 again from the committed cursor. Loader workers live on through changes of plan and of epoch.

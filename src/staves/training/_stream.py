@@ -28,7 +28,7 @@ _NOT_OF_A_STREAM = {
 }
 
 
-def is_stream(dataset: Any) -> TypeGuard[Iterable[Any]]:
+def is_stream(dataset: object) -> TypeGuard[Iterable[Any]]:
     """Whether samples can only be iterated over."""
     if isinstance(dataset, IterableDataset):
         return True
