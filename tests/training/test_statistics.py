@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import threading
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from torch._C._distributed_c10d import HashStore
 
 from staves.training import apportion
 from staves.training._exchange import Exchange
+from staves.training._loader import Loader
 from staves.training._state import TrainingState
 from staves.training._statistics import EVERY, RunningStatistics, Statistics, combine
 from tests.training.launch import SCRIPTS, staves_run
@@ -124,7 +127,7 @@ def test_when_it_is_due() -> None:
     rank = RunningStatistics(TrainingState(model=Norms()))
 
     def due(step: int, *, ended: bool) -> bool:
-        return rank.due(step, lambda: ended)
+        return rank.due(step, cast("Loader", SimpleNamespace(unfinished=lambda: not ended)))
 
     assert not due(0, ended=True)
     assert due(7, ended=True)
@@ -142,7 +145,7 @@ def test_when_it_is_due() -> None:
 )
 def test_a_model_without_them_is_left_alone(model: nn.Module | None) -> None:
     rank = RunningStatistics(TrainingState(model=model))
-    assert not rank.due(EVERY, lambda: True)
+    assert not rank.due(EVERY, None)
     assert rank.may_save(3, 2)
 
 

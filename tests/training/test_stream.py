@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -236,6 +237,47 @@ def train(run: staves.training.Run, batches: Any, **options: Any) -> list[list[f
 
 def test_one_process(run: staves.training.Run) -> None:
     assert train(run, run.loader(cast("Any", Plain()))) == [[0, 1, 2, 3], [4, 5]] * 2
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_pass_that_is_broken_off_begins_anew(run: staves.training.Run, workers: int) -> None:
+    module = torch.nn.Linear(1, 1)
+    model, optimizer = run.prepare(module, torch.optim.SGD(module.parameters(), lr=0.01))
+    batches = run.loader(Numbers(30), num_workers=workers)
+    seen = []
+    for epoch in run.epochs(3):
+        for inputs in batches:
+            seen.append(inputs.flatten().tolist())
+            run.backward(model(inputs).mean())
+            optimizer.step()
+            if len(seen) == 2 * (epoch + 1):
+                break
+    assert seen == [[0, 1, 2, 3], [4, 5, 6, 7]] * 3
+
+
+class Deadly(Numbers):
+    """Its loader worker dies at sample 9, as one that is short of memory does."""
+
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        for number, sample in enumerate(super().__iter__()):
+            if number == 9 and torch.utils.data.get_worker_info() is not None:
+                os._exit(3)
+            yield sample
+
+
+def test_a_loader_worker_that_dies_is_an_error(run: staves.training.Run) -> None:
+    with pytest.raises(TrainingError, match=r"died behind sample [048] of the stream's pass 0"):
+        train(run, run.loader(Deadly(30), num_workers=1))
+
+
+def test_an_error_of_the_stream_is_its_own(run: staves.training.Run) -> None:
+    class Broken(Numbers):
+        def __iter__(self) -> Iterator[torch.Tensor]:
+            yield from super().__iter__()
+            raise RuntimeError("the file is damaged")
+
+    with pytest.raises(RuntimeError, match=r"^the file is damaged$"):
+        train(run, run.loader(Broken(5)))
 
 
 def test_the_length_is_what_somebody_says(run: staves.training.Run) -> None:

@@ -293,7 +293,7 @@ class Session:
                 assert self.planner is not None
                 if self.measuring.decision_due(self.planner, self.committed_steps):
                     self._decide()
-                if self.statistics.due(self.committed_steps, self._epoch_ended):
+                if self.statistics.due(self.committed_steps, self.loader):
                     self.statistics.average(self._exchange, self.committed_steps)
                     self.timer.pause()
                 alike = self.statistics.may_save(self.committed_steps, self.world_size)
@@ -303,9 +303,6 @@ class Session:
                 return
             except Interrupted:
                 self._formed = False
-
-    def _epoch_ended(self) -> bool:
-        return self.loader is not None and not self.loader.unfinished()
 
     def _change(self, generation: Generation) -> None:
         """Form a generation: its group, its state, its plan."""

@@ -8,16 +8,17 @@ is evaluated and saved there depends on no rank's number.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import nn
 
 from staves.training._exchange import Exchange
+from staves.training._loader import Loader
 from staves.training._state import TrainingState
 
-EVERY = 50
+EVERY = 100
 """Steps between two averages within an epoch; a checkpoint waits for the next one."""
 
 Layer = nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d
@@ -82,11 +83,11 @@ class RunningStatistics:
         """So many samples of this rank belong to a committed step."""
         self._samples += samples
 
-    def due(self, step: int, epoch_ended: Callable[[], bool]) -> bool:
+    def due(self, step: int, loader: Loader | None) -> bool:
         """Whether the ranks average before this step: alike on all of them."""
         if self._averaged == step or not self._layers():
             return False
-        return step % EVERY == 0 or epoch_ended()
+        return step % EVERY == 0 or (loader is not None and not loader.unfinished())
 
     def may_save(self, step: int, world_size: int) -> bool:
         """Whether a checkpoint of this step depends on no rank's number."""
