@@ -47,6 +47,15 @@ def test_rule_19_a_cut_last_epoch_is_unfinished_and_no_fault() -> None:
     assert (proof.epochs[-1].unfinished, proof.epochs[-1].samples) == (True, 4)
 
 
+def test_rule_19_a_pass_over_a_stream_has_as_many_as_were_trained() -> None:
+    rows = [generation(1), step(0, 0), step(1, 4), step(2, 0, epoch=1), step(3, 0, epoch=2)]
+    proof = prove(rows, None)
+    assert proof.ok
+    assert [(e.samples, e.unfinished) for e in proof.epochs] == [(8, False), (4, False), (4, False)]
+    rows[2] = step(1, 5)
+    assert prove(rows, None).problems == ("line 3: step 1 of epoch 0 leaves out samples [4, 5)",)
+
+
 def test_rule_19_a_gap_is_named() -> None:
     proof = prove([generation(1), step(0, 0), step(1, 6)], 10)
     assert not proof.ok

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, IterableDataset, TensorDataset
+from torch.utils.data import DataLoader, TensorDataset
 
 import staves
 from staves.errors import InputError, TrainingError
 from staves.training._loader import place_on
 
 DATA = TensorDataset(torch.arange(20.0)[:, None])
-
-
-class Stream(IterableDataset[int]):
-    def __iter__(self) -> Iterator[int]:
-        return iter(range(10))
 
 
 class Unsized:
@@ -142,8 +137,7 @@ def test_what_prepare_takes() -> None:
         (DATA, {"batch_size": 4}, "batch_size cannot be given", "staves.init(batch_size=...)"),
         (DATA, {"sampler": [1]}, "sampler cannot be given", "every sample once"),
         (DATA, {"batch_sampler": [[1]]}, "batch_sampler cannot be given", "every sample once"),
-        (Stream(), {}, "without length", "map-style"),
-        (Unsized(), {}, "without length", "map-style"),
+        (Unsized(), {}, "without length", "IterableDataset"),
         (TensorDataset(torch.ones(0, 1)), {}, "is empty", "check its path"),
         (TensorDataset(torch.ones(3, 1)), {"drop_last": True}, "leaves nothing of 3", "None"),
     ],

@@ -32,7 +32,7 @@ class Proof:
     voided: int
 
 
-def prove(rows: Iterable[Row | str], length: int, drop_last: bool = False) -> Proof:
+def prove(rows: Iterable[Row | str], length: int | None, drop_last: bool = False) -> Proof:
     """Prove that the surviving history tiles [0, length) in order in every epoch.
 
     The last epoch may be cut: it is reported as unfinished. With `drop_last`, an epoch may leave
@@ -40,7 +40,7 @@ def prove(rows: Iterable[Row | str], length: int, drop_last: bool = False) -> Pr
 
     Args:
         rows: of the ledger, as mappings or as lines of JSON.
-        length: samples in the data set.
+        length: samples in the data set; None for a stream: a pass has as many as were trained.
         drop_last: whether the loader leaves out a short last batch.
     """
     history = replay(rows)
@@ -64,8 +64,15 @@ def prove(rows: Iterable[Row | str], length: int, drop_last: bool = False) -> Pr
 
 
 def _epoch(
-    epoch: int, steps: list[Step], length: int, drop_last: bool, last: bool, problems: list[str]
+    epoch: int,
+    steps: list[Step],
+    length: int | None,
+    drop_last: bool,
+    last: bool,
+    problems: list[str],
 ) -> EpochProof:
+    if length is None:
+        length = max(step.stop for step in steps)
     cursor, samples = 0, 0
     gaps: list[Interval] = []
     overlaps: list[Interval] = []

@@ -1,5 +1,6 @@
 """The prepared data loader: each rank's share of each step's batch, by tickets.
 
+Where samples come from, by index or from a stream, is the business of a source.
 A ticket says which samples of which step a rank loads. Tickets are issued ahead of the training
 loop when loader workers prefetch; where the plan changes, those not yet used are dropped and issued
 again from the committed cursor. Loader workers live on through changes of plan and of epoch.
@@ -13,12 +14,13 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
-from torch.utils.data import DataLoader, Dataset, IterableDataset
+from torch.utils.data import DataLoader, Dataset
 
 from staves.errors import InputError, TrainingError
+from staves.training._indexed import IndexedSource
 from staves.training._planner import Plan
-from staves.training._random import SampleSeeded, draws_at_random
-from staves.training._sampler import Cut, GlobalCursor
+from staves.training._sampler import Cursor, Cut
+from staves.training._stream import StreamSource, is_stream
 
 _OURS = {
     "batch_size": "the total batch is staves.init(batch_size=...), and Staves splits it",
@@ -82,6 +84,30 @@ class LoaderHost(Protocol):
         """Steps whose update has been applied."""
 
 
+class Source(Protocol):
+    """Where the samples come from."""
+
+    @property
+    def cursor(self) -> Cursor:
+        """The position of the job in them."""
+
+    @property
+    def samples(self) -> int | None:
+        """How many an epoch has; None where nobody has said it."""
+
+    def batches_per_epoch(self, batch: int) -> int:
+        """Return how many steps of `batch` samples an epoch has."""
+
+    def batches(self, issue: Callable[[], Iterator[tuple[int, int, int]]]) -> Iterator[Any]:
+        """Yield the batch of each (epoch, start, stop) that is issued."""
+
+    def name(self, epoch: int, place: int) -> str:
+        """Return the name of the sample at that place of an epoch's order."""
+
+    def close(self) -> None:
+        """Let go of what is loaded ahead."""
+
+
 class Loader:
     """What `run.loader` returns: iterate over it inside `run.epochs`."""
 
@@ -104,23 +130,12 @@ class Loader:
                 "run.loader: this is a DataLoader",
                 hint="give its data set and options: run.loader(dataset, num_workers=...)",
             )
-        if isinstance(dataset, IterableDataset) or not hasattr(dataset, "__len__"):
-            raise InputError(
-                "run.loader: a data set without length and indices is not supported yet",
-                hint="give a map-style data set: one with __len__ and __getitem__",
-            )
-        length = len(dataset)
-        if length == 0:
-            raise InputError("run.loader: the data set is empty", hint="check its path")
-        shuffle = bool(options.pop("shuffle", True))
-        drop_last = bool(options.pop("drop_last", False))
-        self.cursor = GlobalCursor(length, seed, shuffle=shuffle, drop_last=drop_last)
-        if drop_last and length < reference_batch:
-            raise InputError(
-                f"run.loader: drop_last leaves nothing of {length} samples at batch"
-                f" {reference_batch}"
-            )
-        self.dataset = dataset
+        self._source: Source = (
+            StreamSource(dataset, seed=seed, chunk=reference_batch, options=options)
+            if is_stream(dataset)
+            else IndexedSource(dataset, seed=seed, reference_batch=reference_batch, options=options)
+        )
+        self.cursor = self._source.cursor
         self._host, self._place = host, place
         self._reference_batch = reference_batch
         self._stand_in = 1
@@ -128,17 +143,24 @@ class Loader:
         self._next_cut: tuple[int, int, int] = (0, 0, 0)  # step, epoch, start
         self._stale = 0
         self._data: Iterator[Any] | None = None
-        self._seeded = draws_at_random(dataset)
-        self._torch_loader: DataLoader[Any] = DataLoader(
-            SampleSeeded(dataset, seed) if self._seeded else dataset,
-            batch_sampler=_IndexLists(self),
-            **options,
-        )
 
     def __len__(self) -> int:
-        """Return the steps of an epoch at the reference batch; constant, so schedules may use
-        it."""
-        return self.cursor.batches_per_epoch(self._reference_batch)
+        """Return the steps of an epoch at the reference batch; constant, so schedules may use it.
+
+        Raises:
+            TypeError: the data set is a stream, and nobody has said how many samples it has.
+        """
+        return self._source.batches_per_epoch(self._reference_batch)
+
+    @property
+    def samples(self) -> int | None:
+        """The samples of an epoch; None for a stream of which nobody has said it."""
+        return self._source.samples
+
+    @property
+    def steps(self) -> int | None:
+        """The same as `len(loader)`, or None."""
+        return None if self.samples is None else len(self)
 
     def stand_in_samples(self, count: int) -> None:
         """Set how many samples a rank without any loads to take part (BatchNorm needs two)."""
@@ -169,6 +191,7 @@ class Loader:
         """End the loader workers; what they were to load is issued again if they are wanted."""
         self._data = None
         self._issued.clear()
+        self._source.close()
         self.reissue()
 
     def unfinished(self) -> bool:
@@ -180,7 +203,7 @@ class Loader:
 
     def _fetch(self) -> tuple[Any, Ticket]:
         if self._data is None:
-            self._data = iter(self._torch_loader)
+            self._data = self._source.batches(self.issue)
         while True:
             try:
                 batch = next(self._data)
@@ -196,15 +219,16 @@ class Loader:
         if "DataLoader worker" not in str(error) or not self._issued:
             return error
         ticket = self._issued[0]
-        first = self.cursor.indices(ticket.cut.epoch, ticket.start, ticket.start + 1).tolist()
+        sample = self._source.name(ticket.cut.epoch, ticket.start)
         return TrainingError(
-            f"a loader worker died near sample {first[0] if first else '?'} of the data set"
+            f"a loader worker died near {sample}"
             f" (epoch {ticket.cut.epoch}, places {ticket.start} to {ticket.stop} of its order)",
             hint=" ".join(str(error).split())[:200],
         )
 
-    def issue(self) -> Iterator[list[Any]]:
-        """Issue tickets without end, and yield the indices of each; the loader stops asking."""
+    def issue(self) -> Iterator[tuple[int, int, int]]:
+        """Issue tickets without end, and yield (epoch, start, stop) of each in the epoch's order;
+        the source stops asking."""
         while True:
             step, epoch, start = self._next_cut
             plan = self._host.plan_for(step)
@@ -220,21 +244,10 @@ class Loader:
                     Ticket(plan.number, cut, micro, plan.micro_steps, first, stop, local)
                 )
                 if first == stop:  # something to run on; it will weigh nothing
-                    first, stop = cut.start, min(cut.start + self._stand_in, self.cursor.length)
-                places = self.cursor.indices(epoch, first, stop).tolist()
-                yield [(epoch, index) for index in places] if self._seeded else places
+                    first, stop = cut.start, cut.start + self._stand_in  # as far as there are any
+                yield epoch, first, stop
                 if self._next_cut is not issued_from:
                     break  # issued again from elsewhere meanwhile
-
-
-class _IndexLists:
-    """The face of a batch sampler that DataLoader wants."""
-
-    def __init__(self, loader: Loader) -> None:
-        self._loader = loader
-
-    def __iter__(self) -> Iterator[list[Any]]:
-        return self._loader.issue()
 
 
 def place_on(device: torch.device) -> Callable[[Any], Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from staves.errors import TrainingError
+from staves.errors import InputError, TrainingError
 from staves.training._adaptation import Adaptation
 from staves.training._batch_choice import BatchRange
 from staves.training._exchange import Exchange
@@ -83,7 +83,7 @@ class Progress:
         """Return the total batches to choose from, where it adapts."""
         if self.adaptation is None:
             return None
-        return self.adaptation.allowed(None if self.loader is None else self.loader.cursor.length)
+        return self.adaptation.allowed(None if self.loader is None else self.loader.samples)
 
     def aim(self, epochs: int | None) -> None:
         """Train for that many passes more, counted at the reference batch; None: as data goes."""
@@ -102,8 +102,10 @@ class Progress:
         if self.loader is None:
             return
         if self.adaptation is not None and not self.adaptation.complete:
-            left = 1 - self.loader.cursor.position / self.loader.cursor.length
-            self.adaptation.leave_out(left * len(self.loader))
+            samples = self.loader.samples
+            if samples is not None:  # else nothing is reckoned in passes
+                left = max(0.0, 1 - self.loader.cursor.position / samples)
+                self.adaptation.leave_out(left * len(self.loader))
         self.loader.cursor.next_epoch()
         self.loader.reissue()
 
@@ -122,6 +124,12 @@ class Progress:
     def _set_target(self) -> None:
         if self.adaptation is not None and self.loader is not None:
             epochs = self._epochs
+            if epochs is not None and self.loader.samples is None:
+                raise InputError(
+                    "run.epochs: an adaptive batch counts passes by the samples, and nobody has"
+                    " said how many this stream has",
+                    hint='run.loader(stream, length=...), or run.epochs(n, of="data")',
+                )
             self.adaptation.target = None if epochs is None else float(epochs * len(self.loader))
 
     def _set_cursor(self, loader: Loader) -> None:
@@ -130,9 +138,13 @@ class Progress:
         if loaded is None or loaded["length"] == 0:  # from before there was a loader
             return
         if (loaded["length"], loaded["seed"]) != (cursor.length, self.seed):
+            theirs, own = (
+                "a stream" if length is None else f"{length} samples"
+                for length in (loaded["length"], cursor.length)
+            )
             raise TrainingError(
-                f"the state belongs to {loaded['length']} samples and seed {loaded['seed']},"
-                f" this script has {cursor.length} and {self.seed}",
+                f"the state belongs to {theirs} and seed {loaded['seed']},"
+                f" this script has {own} and {self.seed}",
                 hint="resume with the data set and seed it was trained with",
             )
         cursor.epoch, cursor.position = loaded["epoch"], loaded["position"]

@@ -21,6 +21,42 @@ def seed_everything(*place: int) -> None:
         torch.cuda.manual_seed(int(words[2]))
 
 
+class RandomStream:
+    """A course of random numbers of its own, which goes on where it was left (a context manager).
+
+    What is drawn outside of it neither sees it nor moves it. Seeded from a place; Python's, numpy's
+    and torch's generators of the host.
+    """
+
+    def __init__(self, *place: int) -> None:
+        self._place = place
+        self._own: tuple[Any, ...] | None = None
+        self._outside: tuple[Any, ...] = ()
+
+    def __enter__(self) -> None:
+        self._outside = _states()
+        if self._own is None:
+            seed_everything(*self._place)
+        else:
+            _set_states(self._own)
+
+    def __exit__(self, *_: object) -> None:
+        self._own = _states()
+        _set_states(self._outside)
+
+
+def _states() -> tuple[Any, ...]:
+    legacy = np.random.get_state()  # noqa: NPY002  # the generator that user code draws from
+    return random.getstate(), legacy, torch.default_generator.get_state()
+
+
+def _set_states(states: tuple[Any, ...]) -> None:
+    own, legacy, of_torch = states
+    random.setstate(own)
+    np.random.set_state(legacy)  # noqa: NPY002  # likewise
+    torch.default_generator.set_state(of_torch)
+
+
 class SampleSeeded(Dataset[Any]):
     """A data set whose augmentation depends on (seed, epoch, sample) alone.
 

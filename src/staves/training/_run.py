@@ -128,7 +128,9 @@ class Run:
         """Return the loader of the training data; `options` are those of torch's DataLoader.
 
         It yields this rank's share of each batch, on this rank's device. Every sample comes once an
-        epoch, in one order, whatever the split.
+        epoch, in one order, whatever the split. Of a stream (an IterableDataset) that is its own
+        order; every rank reads all of it. `length=` then says how many samples a pass has, for
+        schedules and progress; without it `len(loader)` is a TypeError.
 
         Raises:
             InputError: a second loader, an empty data set, or an option that Staves decides.

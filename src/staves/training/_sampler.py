@@ -10,6 +10,7 @@ Pure: numpy only, no torch, no clock.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -77,41 +78,34 @@ class Cut:
         return list(pairwise(edges))
 
 
-class GlobalCursor:
+class Cursor(ABC):
     """The position of a job in its data: (epoch, position), and what comes next.
 
     Args:
-        length: samples in the data set.
-        seed: of the permutations.
-        shuffle: False keeps the data set's own order.
+        shuffle: whether each pass has an order of its own.
         drop_last: leave out the last batch of an epoch where it is short.
     """
 
-    def __init__(
-        self, length: int, seed: int, *, shuffle: bool = True, drop_last: bool = False
-    ) -> None:
-        if length < 1:
-            raise ValueError("a data set needs at least one sample")
-        self.length, self.seed, self.shuffle, self.drop_last = length, seed, shuffle, drop_last
+    length: int | None = None
+    """Samples of a pass; None where only its end tells."""
+
+    def __init__(self, *, shuffle: bool, drop_last: bool) -> None:
+        self.shuffle, self.drop_last = shuffle, drop_last
         self.epoch = 0
         self.position = 0
-        self._order: tuple[int, NDArray[np.int64]] | None = None
+
+    @abstractmethod
+    def _left(self, epoch: int, start: int, batch: int) -> int:
+        """Return how many samples are left there; at least `batch` may stand for all of more."""
 
     def cut(self, local_batches: Sequence[int], *, epoch: int, start: int) -> Cut | None:
         """Return the step that starts there, with the full or the last short batch; None at the
         end."""
-        left = self.length - start
         batch = sum(local_batches)
+        left = self._left(epoch, start, batch)
         if left <= 0 or (left < batch and self.drop_last):
             return None
         return Cut(epoch, start, apportion(local_batches, min(batch, left)))
-
-    def indices(self, epoch: int, start: int, stop: int) -> NDArray[np.int64]:
-        """Return the samples at [start, stop) of that epoch's permutation."""
-        if self._order is None or self._order[0] != epoch:
-            order = permutation(self.seed, epoch, self.length, shuffle=self.shuffle)
-            self._order = (epoch, order)
-        return self._order[1][start:stop]
 
     def commit(self, cut: Cut) -> None:
         """Move past a step whose update has been applied.
@@ -131,6 +125,43 @@ class GlobalCursor:
         self.epoch += 1
         self.position = 0
 
+
+class GlobalCursor(Cursor):
+    """The cursor of a data set whose samples can be asked for by index.
+
+    Args:
+        length: samples in the data set.
+        seed: of the permutations.
+        shuffle: False keeps the data set's own order.
+        drop_last: leave out the last batch of an epoch where it is short.
+    """
+
+    length: int
+
+    def __init__(
+        self, length: int, seed: int, *, shuffle: bool = True, drop_last: bool = False
+    ) -> None:
+        if length < 1:
+            raise ValueError("a data set needs at least one sample")
+        super().__init__(shuffle=shuffle, drop_last=drop_last)
+        self.length, self.seed = length, seed
+        self._order: tuple[int, NDArray[np.int64]] | None = None
+
+    def indices(self, epoch: int, start: int, stop: int) -> NDArray[np.int64]:
+        """Return the samples at [start, stop) of that epoch's permutation."""
+        if self._order is None or self._order[0] != epoch:
+            order = permutation(self.seed, epoch, self.length, shuffle=self.shuffle)
+            self._order = (epoch, order)
+        return self._order[1][start:stop]
+
     def batches_per_epoch(self, batch: int) -> int:
         """Return how many steps of `batch` samples an epoch has."""
-        return self.length // batch if self.drop_last else -(-self.length // batch)
+        return batches_of(self.length, batch, drop_last=self.drop_last)
+
+    def _left(self, epoch: int, start: int, batch: int) -> int:
+        return self.length - start
+
+
+def batches_of(samples: int, batch: int, *, drop_last: bool) -> int:
+    """Return how many steps of `batch` samples a pass over `samples` has."""
+    return samples // batch if drop_last else -(-samples // batch)

@@ -34,6 +34,7 @@ from staves.training._random import seed_everything
 from staves.training._saving import Saving
 from staves.training._sharing import load_checkpoint, receive_state
 from staves.training._splits import Split, fixed_split
+from staves.training._statistics import RunningStatistics
 from staves.training._step import Stepper
 from staves.training._teller import Teller
 
@@ -69,6 +70,7 @@ class Session:
         self.stepper.on_failed_update = self._update_failed
         self.progress = Progress(self.figures, seed=seed)
         self.progress.adaptation = self.figures.adaptation = adaptation
+        self.statistics = RunningStatistics(self.progress.state)
         self.stepper.adapt(adaptation, self.progress.state.optimizers, device)
         self.teller = Teller(channel)
         self.ddp_options: dict[str, Any] = {}
@@ -215,6 +217,7 @@ class Session:
             self._last_step_end = None
         figures.steps += 1
         figures.samples += ticket.cut.batch
+        self.statistics.trained(ticket.local_batch)
         for call in self.on_commit:
             call()
         generation = self._generation
@@ -290,7 +293,11 @@ class Session:
                 assert self.planner is not None
                 if self.measuring.decision_due(self.planner, self.committed_steps):
                     self._decide()
-                if self.rank == 0 and self.saving.is_due():
+                if self.statistics.due(self.committed_steps, self.loader):
+                    self.statistics.average(self._exchange, self.committed_steps)
+                    self.timer.pause()
+                alike = self.statistics.may_save(self.committed_steps, self.world_size)
+                if self.rank == 0 and alike and self.saving.is_due():
                     self.saving.save(wait=False)
                     self.timer.pause()
                 return
@@ -351,7 +358,9 @@ class Session:
                 device=self.device,
                 interrupted=interrupted,
             )
+        self.statistics.average(self._exchange, self.committed_steps)
         self._share_state(generation)
+        self.statistics.received(self.committed_steps)
         self.progress.agree(self._exchange, generation.source)
         self.figures.begin_generation([device.name for device, _ in generation.seats])
         self._settle_in(generation, group)

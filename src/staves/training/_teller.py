@@ -36,7 +36,7 @@ class Teller:
             generation=generation.number,
             step=step,
             devices=[device.name for device, _ in generation.seats],
-            length=loader.cursor.length if loader else 0,
+            length=0 if loader is None else loader.cursor.length,
             checkpoint=checkpoint,
         )
 
@@ -109,13 +109,13 @@ class Teller:
             step=figures.steps,
             epoch=figures.epochs,
             samples=figures.samples,
-            steps_per_epoch=None if loader is None else len(loader),
+            steps_per_epoch=None if loader is None else loader.steps,
             loss=loss / samples if samples else None,
             step_seconds=figures.step_percentiles(last=200),
             generation=generation,
             total_samples=_total_samples(figures, loader, plan),
             position=None if loader is None else loader.cursor.position,
-            length=None if loader is None else loader.cursor.length,
+            length=None if loader is None else loader.samples,
             batch=plan.batch,
             goodput=plan.goodput,
             **figures.adaptive(),
@@ -130,11 +130,13 @@ class Teller:
 
 
 def _total_samples(figures: Figures, loader: Loader | None, plan: Plan) -> int | None:
-    """Return the samples of all passes that the script asks for; None where it has no loader."""
+    """Return the samples of all passes that the script asks for; None where nobody knows."""
     if loader is None or figures.epochs_wanted is None:
         return None
     adaptation, cursor = figures.adaptation, loader.cursor
     if adaptation is not None and adaptation.target is not None and adaptation.progress > 0:
         return round(figures.samples + adaptation.samples_left(figures.samples))
-    left_out = cursor.length % plan.batch if cursor.drop_last else 0
-    return figures.epochs_wanted * (cursor.length - left_out)
+    if loader.samples is None:
+        return None
+    left_out = loader.samples % plan.batch if cursor.drop_last else 0
+    return figures.epochs_wanted * (loader.samples - left_out)

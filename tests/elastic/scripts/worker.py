@@ -4,6 +4,7 @@ worker.py FOLDER
 
 FOLDER/allow     steps that may be begun; without it, all
 FOLDER/adaptive  where this exists, the noise scale is measured
+FOLDER/stream    where this exists, the data is a stream
 FOLDER/faults    JSON list of faults (see `faults.py`)
 FOLDER/stall-M   member M waits in its loop while this exists
 FOLDER/dawdle-M  member M evaluates slowly while this exists
@@ -19,13 +20,14 @@ import json
 import os
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 from torch.optim.lr_scheduler import CosineAnnealingLR
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 import staves
 from tests.elastic.scripts.faults import inject
@@ -71,6 +73,20 @@ class Curve:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.losses, self.best = list(state["losses"]), state["best"]
+
+
+class Stream(IterableDataset[Any]):
+    """The same samples in an order of their own, another one with each pass."""
+
+    def __init__(self, dataset: TensorDataset) -> None:
+        self.dataset, self.epoch = dataset, 0
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def __iter__(self) -> Iterator[Any]:
+        for place in range(SAMPLES):
+            yield self.dataset[(7 * place + self.epoch) % SAMPLES]
 
 
 def allowed(path: Path) -> float:
@@ -124,7 +140,8 @@ def main() -> None:
     fault = inject(folder, member, body, run)
     inputs, targets = data()
     model, body_, head_, schedule_ = run.prepare(module, body, head, schedule, bucket_cap_mb=0.001)
-    batches = run.loader(TensorDataset(inputs, targets))
+    dataset = TensorDataset(inputs, targets)
+    batches = run.loader(Stream(dataset) if (folder / "stream").exists() else dataset)
     run.register("average", average)
     run.register("curve", curve)
     run.on_commit(average.update)

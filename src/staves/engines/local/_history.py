@@ -13,8 +13,8 @@ from staves.membership import Commit
 _STEP = ("attempt", "generation", "step", "epoch", "start", "local_batches")
 
 
-def job_ledger(folder: RunFolder) -> tuple[Path, int, list[dict[str, Any]]]:
-    """Return a run's ledger: where it is, the samples of its data set, and its rows.
+def job_ledger(folder: RunFolder) -> tuple[Path, int | None, list[dict[str, Any]]]:
+    """Return a run's ledger: where it is, the samples of its data set (None: a stream), its rows.
 
     Raises:
         StavesError: the run has committed nothing yet, or the ledger is damaged.
@@ -117,7 +117,7 @@ class History:
         }
         self._file.append(row, sync=True)
 
-    def _open(self, checkpoint: str | None, length: int) -> None:
+    def _open(self, checkpoint: str | None, length: int | None) -> None:
         if checkpoint is not None:
             self.claim(checkpoint)
         path = self._path if checkpoint is None else Path(checkpoint) / "ledger.jsonl"
