@@ -147,7 +147,7 @@ class SupervisedCrew:
         self._member = environment.member
         self._channel = channel
         self._follower = Follower(environment.member)
-        self._fixed, self._whole = False, True
+        self._fixed, self._whole, self._step = False, True, 0
         self._changed = threading.Condition()
         self._broken = False
         self._current: Generation | None = None
@@ -184,6 +184,7 @@ class SupervisedCrew:
         """
         if self._fixed and not self._whole:
             raise _no_state("with a sharded model nothing mends a rank")
+        self._step = step
         while True:
             with self._changed:
                 action = self._follower.boundary(step, time.monotonic())
@@ -264,12 +265,23 @@ class SupervisedCrew:
                 self._answer()
                 self._changed.notify_all()
             if self._broken and self._fixed:
-                self._channel.say("the run ends: it has lost a rank, and a part of the model")
-                _group.end_process(1)
+                self._end_parted()
             if self._broken:
                 self.on_abandon()
         # The supervisor has gone; its death ends this process too, and must not wait for user code.
         _group.end_process(1)
+
+    def _end_parted(self) -> None:
+        """End this rank of a sharded model, which waits for others' parts where only its end helps.
+
+        Not rank 0 where it has saved for the job's end: it stays at a boundary, and leaves there.
+        """
+        if not self._dismissed:
+            self._channel.say("a rank is lost, and with it a part of the model: the run ends")
+            _group.end_process(1)
+        if not self.save_wanted:
+            self._channel.send("left", step=self._step)
+            _group.end_process(0)
 
     def _handle(self, message: dict[str, Any]) -> None:
         kind = message.pop("kind")

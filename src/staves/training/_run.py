@@ -130,8 +130,14 @@ class Run:
                 "run.mesh: the batch of a sharded model cannot adapt: its noise is not measured",
                 hint="give a number: staves.init(batch_size=256)",
             )
+        learned = session.split == "auto"
         generation = session.meet(fingerprint(None, None, seed=self.seed, options={}))
         state.sharding = _sharding.over(generation, self.device, session.crew.interrupted)
+        if learned and generation.rank == 0 and generation.world_size > 1:
+            session.channel.say(
+                "the split of a sharded model is not learned: it is even, unless staves.init(split="
+                "[...]) or --split says another"
+            )
         return state.sharding.mesh
 
     def prepare(

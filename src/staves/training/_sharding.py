@@ -10,6 +10,7 @@ Loaded only where a script asks for a mesh: torch's part of it takes a second.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import zip_longest
 from typing import Any
 
 import torch
@@ -119,20 +120,29 @@ class Sharding:
             return type(value)(self.whole(item) for item in value)
         return value
 
+    def parts(self, state: Any, own: Any) -> Any:
+        """Return this rank's parts of a whole state, spread as its `own` state now is."""
+        if isinstance(own, DTensor) and isinstance(state, torch.Tensor):
+            return _part(state, own) if own.shape == state.shape else state
+        if isinstance(own, dict) and isinstance(state, dict):
+            return {key: self.parts(item, own.get(key)) for key, item in state.items()}
+        if isinstance(own, (list, tuple)) and isinstance(state, (list, tuple)):
+            pairs = zip_longest(state, own[: len(state)])
+            return type(state)(self.parts(*pair) for pair in pairs)
+        return state
+
+    @staticmethod
+    def spread(state: Any) -> bool:
+        """Whether a state holds something that is spread over the ranks."""
+        return any(isinstance(each, DTensor) for each in tree_leaves(state))
+
     def load_model(self, module: nn.Module, state: dict[str, Any]) -> None:
         """Load the whole state of a model: each rank takes its own part.
 
         Raises:
             RuntimeError: names or shapes differ from the model's.
         """
-        own = module.state_dict()
-        parts = {
-            name: _part(value, own[name])
-            if isinstance(own.get(name), DTensor) and own[name].shape == value.shape
-            else value
-            for name, value in state.items()
-        }
-        module.load_state_dict(parts)
+        module.load_state_dict(self.parts(state, module.state_dict()))
 
     def load_optimizer(self, optimizer: Optimizer, state: dict[str, Any]) -> None:
         """Load the whole state of an optimizer: each rank takes its own part.

@@ -55,14 +55,18 @@ class TrainingState:
         sharding = self.sharding
         model: Any = self.model.state_dict() if self.model is not None else {}
         optimizers: Any = [each.state_dict() for each in self.optimizers]
-        if sharding is not None:
-            model, optimizers = (None, None) if shared else sharding.whole((model, optimizers))
+        registered = {name: each.state_dict() for name, each in self.registered.items()}
+        if sharding is not None and shared:
+            model, optimizers = None, None
+            registered = {k: None if sharding.spread(v) else v for k, v in registered.items()}
+        elif sharding is not None:
+            model, optimizers, registered = sharding.whole((model, optimizers, registered))
         return {
             "progress": progress,
             "model": model,
             "optimizers": optimizers,
             "schedules": [each.state_dict() for each in self.schedules],
-            "registered": {name: each.state_dict() for name, each in self.registered.items()},
+            "registered": registered,
         }
 
     def restore(self, state: dict[str, Any]) -> dict[str, Any]:
@@ -78,7 +82,11 @@ class TrainingState:
             for each, own in zip(self.schedules, state["schedules"], strict=True):
                 each.load_state_dict(own)
             for name, each in self.registered.items():
-                each.load_state_dict(state["registered"][name])
+                own = state["registered"][name]
+                if own is not None and self.sharding is not None:
+                    own = self.sharding.parts(own, each.state_dict())
+                if own is not None:  # else each rank keeps its own part
+                    each.load_state_dict(own)
         except (RuntimeError, ValueError, KeyError) as error:
             line = " ".join(str(error).split())
             raise TrainingError(f"the state does not fit this script: {line}") from error
