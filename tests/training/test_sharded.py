@@ -107,16 +107,21 @@ def test_a_lost_rank_ends_the_run_which_resumes_with_fewer(
     check_end(tmp_path / "end.pt", undisturbed)
 
 
-def test_what_was_trained_is_saved_where_the_run_is_told_to_stop(tmp_path: Path) -> None:
+def test_it_cannot_be_scaled_and_is_saved_where_it_is_told_to_stop(tmp_path: Path) -> None:
     """All ranks meet for that state, which is one of a model that is not sharded."""
     kept, roll = tmp_path / "kept", Roll(tmp_path / "roll")
     words: list[object] = ["-m", "staves", "run", "--json", "--checkpoint", kept, "--every", "1h"]
+    words += ["--min", 1, "--max", 2]
     words += ["--devices", cluster_file(tmp_path, 2), PARTED, tmp_path / "no.pt", kept]
     with started([*words, 10_000], tmp_path / "home", environ={"ANNOUNCE": str(roll.path)}) as run:
         roll.lines(1, timeout=120)
+        scaled = command(["-m", "staves", "scale", "latest", 1], tmp_path / "home")
         run.send_signal(signal.SIGINT)
         _, stderr = run.communicate(timeout=120)
     roll.close()
+    assert scaled.status == 1
+    assert "1 devices are outside of 2 to 2" in scaled.stderr
+    assert "the ranks of a sharded model are fixed" in scaled.stderr
     assert run.returncode == 130, stderr
     assert "the same command goes on from there" in stderr
     assert "Traceback" not in stderr

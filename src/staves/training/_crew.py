@@ -158,6 +158,7 @@ class SupervisedCrew:
         """Say hello, and wait until a generation includes this rank."""
         if self._current is not None:  # a second run in this process starts where that one is
             everyone = tuple(r for r in range(self._current.world_size) if r != 0)
+            self._fixed |= fixed
             return replace(self._current, source=0, receivers=everyone, fresh=True)
         self._fixed = fixed
         device, cap = seat

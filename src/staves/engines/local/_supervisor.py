@@ -426,7 +426,7 @@ class Supervisor:
         if not isinstance(count, int) or not self._minimum <= count <= len(self._initial):
             raise InputError(
                 f"{count} devices are outside of {self._minimum} to {len(self._initial)}",
-                hint="the run's --min and --max",
+                hint="the run's --min and --max; the ranks of a sharded model are fixed",
             )
         slots = [device.name for device in self._initial[:count]]
         self._do(self._coordinator.want(slots, time.monotonic()))
