@@ -91,16 +91,6 @@ def test_a_whole_data_loader_is_refused(run: staves.training.Run) -> None:
     assert "run.loader(dataset, num_workers=...)" in str(caught.value.hint)
 
 
-class FSDPModule(nn.Linear):
-    """Named as torch's mix-in class of a sharded module, which needs a group to be made."""
-
-
-def test_a_sharded_model_is_refused(run: staves.training.Run) -> None:
-    with pytest.raises(InputError, match="shards") as caught:
-        run.prepare(nn.Sequential(nn.Linear(2, 2), FSDPModule(2, 2)))
-    assert "give the bare model" in str(caught.value.hint)
-
-
 def test_a_wrapped_model_is_refused(run: staves.training.Run) -> None:
     class Wrapped(DistributedDataParallel):
         def __init__(self) -> None:

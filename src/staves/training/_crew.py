@@ -61,8 +61,11 @@ class Crew(Protocol):
     save_wanted: bool
     """Whether the job is to end at the next step boundary, with a checkpoint by rank 0."""
 
-    def first(self, seat: Seat, fingerprint: str) -> Generation:
-        """Say that this rank is ready, and wait for its first generation."""
+    def first(self, seat: Seat, fingerprint: str, *, fixed: bool = False) -> Generation:
+        """Say that this rank is ready, and wait for its first generation.
+
+        `fixed`: its members cannot change, since each holds a part of the model.
+        """
 
     def boundary(self, step: int) -> Generation | None:
         """Return the generation to change to at this step boundary, or None to go on."""
@@ -89,7 +92,7 @@ class FixedCrew:
         self.losses: dict[int, float] = {}
         self.save_wanted = False
 
-    def first(self, seat: Seat, fingerprint: str) -> Generation:
+    def first(self, seat: Seat, fingerprint: str, *, fixed: bool = False) -> Generation:
         """Learn the other ranks' devices. `fingerprint` is not compared: nobody joins later."""
         rank, world = self._environment.rank, self._environment.world_size
         if self._generation is not None:  # a second run in this process
@@ -112,10 +115,7 @@ class FixedCrew:
             TrainingError: this rank's update failed, and there is nobody to take a state from.
         """
         if not self._complete:
-            raise TrainingError(
-                "optimizer.step failed, and no other rank can give this one a whole state",
-                hint="let its exception end the script; `staves run` mends a rank among several",
-            )
+            raise _no_state("`staves run` mends a rank among several")
         return None
 
     def interrupted(self) -> bool:
@@ -147,17 +147,20 @@ class SupervisedCrew:
         self._member = environment.member
         self._channel = channel
         self._follower = Follower(environment.member)
+        self._fixed, self._whole, self._step = False, True, 0
         self._changed = threading.Condition()
         self._broken = False
         self._current: Generation | None = None
         self._addresses: dict[int, tuple[str, int]] = {}
         threading.Thread(target=self._listen, name="staves-watcher", daemon=True).start()
 
-    def first(self, seat: Seat, fingerprint: str) -> Generation:
+    def first(self, seat: Seat, fingerprint: str, *, fixed: bool = False) -> Generation:
         """Say hello, and wait until a generation includes this rank."""
         if self._current is not None:  # a second run in this process starts where that one is
             everyone = tuple(r for r in range(self._current.world_size) if r != 0)
+            self._fixed |= fixed
             return replace(self._current, source=0, receivers=everyone, fresh=True)
+        self._fixed = fixed
         device, cap = seat
         about = {
             "cap": cap,
@@ -167,7 +170,7 @@ class SupervisedCrew:
                 "profile": device.profile.to_document() if device.profile else None,
             },
         }
-        self._channel.send("hello", **asdict(Joiner(fingerprint, about)))
+        self._channel.send("hello", **asdict(Joiner(fingerprint, about)), fixed=fixed)
         while True:
             generation = self.boundary(0)
             if generation is not None:
@@ -178,7 +181,11 @@ class SupervisedCrew:
 
         Raises:
             SystemExit: this rank leaves the job.
+            TrainingError: its update failed, and no other rank has its part of the model.
         """
+        if self._fixed and not self._whole:
+            raise _no_state("with a sharded model nothing mends a rank")
+        self._step = step
         while True:
             with self._changed:
                 action = self._follower.boundary(step, time.monotonic())
@@ -209,12 +216,14 @@ class SupervisedCrew:
 
     def complete(self) -> None:
         """Tell the machine."""
+        self._whole = True
         with self._changed:
             self._follower.state_received()
             self._answer()
 
     def incomplete(self) -> None:
         """Tell the machine."""
+        self._whole = False
         with self._changed:
             self._follower.incomplete()
             self._answer()
@@ -256,10 +265,24 @@ class SupervisedCrew:
                 self._handle(message)
                 self._answer()
                 self._changed.notify_all()
+            if self._broken and self._fixed:
+                self._end_parted()
             if self._broken:
                 self.on_abandon()
         # The supervisor has gone; its death ends this process too, and must not wait for user code.
         _group.end_process(1)
+
+    def _end_parted(self) -> None:
+        """End this rank of a sharded model, which waits for others' parts where only its end helps.
+
+        Not rank 0 where it has saved for the job's end: it stays at a boundary, and leaves there.
+        """
+        if not self._dismissed:
+            self._channel.say("a rank is lost, and with it a part of the model: the run ends")
+            _group.end_process(1)
+        if not self.save_wanted:
+            self._channel.send("left", step=self._step)
+            _group.end_process(0)
 
     def _handle(self, message: dict[str, Any]) -> None:
         kind = message.pop("kind")
@@ -286,6 +309,13 @@ class SupervisedCrew:
             for name in ("to", "members", "receivers"):
                 message[name] = tuple(message[name])
             self._follower.committed(Commit(**message))
+
+
+def _no_state(reason: str) -> TrainingError:
+    return TrainingError(
+        "optimizer.step failed, and no other rank can give this one a whole state",
+        hint=f"let its exception end the script; {reason}",
+    )
 
 
 def _seat(about: dict[str, Any]) -> Seat:

@@ -18,6 +18,7 @@ from staves.training._channel import Channel
 from staves.training._checkpoint import Checkpoints
 from staves.training._crew import Crew, FixedCrew, SupervisedCrew
 from staves.training._environment import Environment
+from staves.training._planner import check_split
 from staves.training._refusal import exit_status, report_input_errors
 from staves.training._run import Run
 from staves.training._session import Session
@@ -83,6 +84,10 @@ def init(
         else:
             _crew = SupervisedCrew(environment, channel)
         atexit.register(_end)
+    wanted = _split(split, environment)
+    if isinstance(wanted, list):
+        known = environment.member is None  # else the supervisor says who trains together
+        check_split(wanted, batch, environment.world_size if known else len(wanted))
     session = Session(
         environment,
         device,
@@ -90,7 +95,7 @@ def init(
         _crew,
         batch=batch,
         seed=seed,
-        split=_split(split, environment),
+        split=wanted,
         max_local_batch=max_local_batch,
         adaptation=(
             Adaptation(batch_size, pinned=environment.batch)

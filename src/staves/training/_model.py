@@ -4,7 +4,7 @@ face."""
 from __future__ import annotations
 
 from inspect import signature
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 import torch.distributed as dist
@@ -14,6 +14,9 @@ from torch.nn.parallel import DistributedDataParallel
 from staves.errors import InputError
 from staves.training._memory import first_samples, repeated, too_large
 from staves.training._reducer import WeightedReducer
+
+if TYPE_CHECKING:
+    from staves.training._sharding import Sharding
 
 # torch 2.13 renamed the option.
 _NO_BUFFERS: dict[str, Any] = {
@@ -26,7 +29,7 @@ if len(_NO_BUFFERS) > 1:
 
 
 _WRAPPERS = {
-    "FSDPModule": "shards its parameters (fully_shard)",
+    "FSDPModule": "is sharded (fully_shard) over ranks that are not run.mesh()",
     "FullyShardedDataParallel": "shards its parameters (FSDP)",
     "DistributedDataParallel": "is a DistributedDataParallel",
     "DataParallel": "is a DataParallel",
@@ -44,8 +47,8 @@ def check_bare(module: nn.Module) -> None:
             if base.__name__ in _WRAPPERS:
                 raise InputError(
                     f"run.prepare: the model {_WRAPPERS[base.__name__]}",
-                    hint="give the bare model: Staves reduces its gradients itself, and every rank"
-                    " holds it whole",
+                    hint="give the bare model, whose gradients Staves reduces itself; or use"
+                    " fully_shard(layer, mesh=run.mesh())",
                 )
 
 
@@ -53,6 +56,7 @@ class StepInside(Protocol):
     """What a prepared model asks the step under way."""
 
     void: bool
+    weightless: bool
 
     @property
     def samples_at_once(self) -> int:
@@ -73,9 +77,11 @@ class PreparedModel(nn.Module):
     while user code keeps this object.
     """
 
-    def __init__(self, module: nn.Module, step: StepInside) -> None:
+    def __init__(
+        self, module: nn.Module, step: StepInside, sharding: Sharding | None = None
+    ) -> None:
         super().__init__()
-        self.module = module
+        self.module, self.sharding = module, sharding
         # Neither is a submodule: it would register every parameter a second time.
         object.__setattr__(self, "_step", step)
         object.__setattr__(self, "_ddp", None)
@@ -109,6 +115,8 @@ class PreparedModel(nn.Module):
 
     def synchronise(self, wanted: bool) -> None:
         """Whether the next backward pass reduces gradients, or only accumulates them."""
+        if self.sharding is not None:
+            self.sharding.synchronise(self.module, wanted)
         if self._ddp is not None:
             self._ddp.require_backward_grad_sync = wanted
 
@@ -119,7 +127,10 @@ class PreparedModel(nn.Module):
             return self.module(*inputs, **options)
         if not self._step.void:
             try:
-                return (self.module if self._ddp is None else self._ddp)(*inputs, **options)
+                outputs = (self.module if self._ddp is None else self._ddp)(*inputs, **options)
+                if self.sharding is not None:
+                    self.sharding.guard(outputs, lambda: self._step.weightless)
+                return outputs
             except RuntimeError as error:
                 # Memory has run out; or the wrapper, which agrees on its buckets once in a
                 # generation, has lost a rank.
@@ -169,6 +180,11 @@ class PreparedModel(nn.Module):
             tell_used()
         for work in works:
             work.wait()
+
+    @property
+    def averaged_over(self) -> int:
+        """Over how many ranks something else than the reducer takes the mean of the gradients."""
+        return 1 if self.sharding is None else self.sharding.ranks
 
     @property
     def static(self) -> bool:

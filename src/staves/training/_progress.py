@@ -35,8 +35,11 @@ class Progress:
         self._set_target()
         loader.reissue()
 
-    def capture(self) -> dict[str, Any]:
-        """Return the full training state; its tensors are the live ones."""
+    def capture(self, *, shared: bool = False) -> dict[str, Any]:
+        """Return the full training state; its tensors are the live ones.
+
+        Of a sharded model as `TrainingState.capture` says.
+        """
         cursor = self.loader.cursor if self.loader is not None else None
         return self.state.capture(
             {
@@ -48,7 +51,8 @@ class Progress:
                 "knowledge": self.knowledge.to_document(),
                 "next_plan": self.next_plan,
                 "adaptation": self.adaptation.to_document() if self.adaptation else None,
-            }
+            },
+            shared=shared,
         )
 
     def load(self, state: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeVar
 
 import torch
 from torch import nn
+from torch.distributed.device_mesh import DeviceMesh
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 from torch.utils.data import Dataset
@@ -102,6 +103,43 @@ class Run:
 
     # -- the changed lines
 
+    def mesh(self) -> DeviceMesh:
+        """Return all ranks as a mesh, to shard a model over: `fully_shard(..., mesh=run.mesh())`.
+
+        The ranks meet here, before anything is prepared, and stay the same to the run's end: the
+        run is not elastic, and ends where it loses a rank. The batch is split evenly where the
+        script says no other split.
+
+        Raises:
+            InputError: something is prepared already, or the batch is to adapt.
+            TrainingError: a rank was lost before all had met.
+        """
+        from staves.training import _sharding  # a second of imports, for those who shard
+
+        session, state = self._session, self._session.progress.state
+        if state.sharding is not None:
+            return state.sharding.mesh
+        if session.stepper.model is not None or state.optimizers or session.planner is not None:
+            raise InputError(
+                "run.mesh: something is prepared already",
+                hint="mesh = run.mesh(); fully_shard(model, mesh=mesh); then the optimizer, then"
+                " run.prepare",
+            )
+        if session.progress.adaptation is not None:
+            raise InputError(
+                "run.mesh: the batch of a sharded model cannot adapt: its noise is not measured",
+                hint="give a number: staves.init(batch_size=256)",
+            )
+        learned = session.split == "auto"
+        generation = session.meet(fingerprint(None, None, seed=self.seed, options={}))
+        state.sharding = _sharding.over(generation, self.device, session.crew.interrupted)
+        if learned and generation.rank == 0 and generation.world_size > 1:
+            session.channel.say(
+                "the split of a sharded model is not learned: it is even, unless staves.init(split="
+                "[...]) or --split says another"
+            )
+        return state.sharding.mesh
+
     def prepare(
         self,
         *objects: Any,
@@ -119,6 +157,13 @@ class Run:
         """
         prepared = tuple(self._prepare_one(each) for each in objects)
         options = {"static_graph": static_graph, "find_unused_parameters": find_unused_parameters}
+        sharded = self._session.progress.state.sharding is not None
+        if sharded and (bucket_cap_mb is not None or any(options.values())):
+            raise InputError(
+                "run.prepare: bucket_cap_mb, static_graph and find_unused_parameters are not for"
+                " a sharded model",
+                hint="leave them out: what is reduced together is what you give fully_shard",
+            )
         self._session.ddp_options |= {name: True for name, wanted in options.items() if wanted}
         if bucket_cap_mb is not None:
             self._session.ddp_options["bucket_cap_mb"] = bucket_cap_mb
@@ -255,7 +300,9 @@ class Run:
         if stepper.scaler is not None:
             stepper.scaler.unscale_all()
         parameters = stepper.model.module.parameters()
-        return torch.nn.utils.clip_grad_norm_(parameters, max_norm, norm_type)
+        norm = torch.nn.utils.clip_grad_norm_(parameters, max_norm, norm_type)
+        sharding = stepper.model.sharding
+        return norm if sharding is None else sharding.gathered(norm)
 
     def log(self, **metrics: Any) -> None:
         """Report metrics of this epoch, beside the mean training loss over all ranks."""
@@ -329,16 +376,27 @@ class Run:
                     "run.prepare: a second model",
                     hint="put the models into one nn.Module and prepare that",
                 )
-            check_bare(each)
-            state.model = each.to(self.device)
-            stepper.model = PreparedModel(state.model, stepper)
+            if state.sharding is None:
+                check_bare(each)
+                each.to(self.device)
+            else:
+                state.sharding.check_model(each)
+            state.model = each
+            stepper.model = PreparedModel(each, stepper, state.sharding)
             return stepper.model
         if isinstance(each, Optimizer):
+            if state.sharding is not None:
+                state.sharding.check_optimizer(each)
             state.optimizers.append(each)
             prepared = PreparedOptimizer(each, stepper)
             stepper.prepared.append(prepared)
             return prepared
         if isinstance(each, torch.amp.GradScaler):
+            if state.sharding is not None:
+                raise InputError(
+                    "run.prepare: a GradScaler cannot be used with a sharded model",
+                    hint="train in bf16: give fully_shard an mp_policy of torch.bfloat16",
+                )
             if stepper.scaler is not None:
                 raise InputError(
                     "run.prepare: a second GradScaler", hint="one scaler serves all optimizers"

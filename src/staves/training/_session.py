@@ -28,7 +28,7 @@ from staves.training._loader import Loader, Ticket
 from staves.training._measuring import Measuring, step_timer
 from staves.training._memory import LocalMemory
 from staves.training._pacing import Pacer
-from staves.training._planner import Plan, Planner, check_split
+from staves.training._planner import Plan, Planner
 from staves.training._progress import Progress
 from staves.training._random import seed_everything
 from staves.training._saving import Saving
@@ -82,15 +82,13 @@ class Session:
         Session._runs += 1
         self._run = Session._runs
         self._generation: Generation | None = None
+        self._met: Generation | None = None  # before run.epochs, for good
         self._formed = self._has_state = False
         self._failed_update: BaseException | None = None
         self._exchange: Exchange | None = None
         self._group: ProcessGroup | None = None
         self._last_step_end: float | None = None
         crew.on_abandon, crew.waits = self.stepper.abandon, self._waits
-        if not isinstance(split, str) and not callable(split):
-            known = environment.member is None  # else the supervisor says who trains together
-            check_split(split, batch, environment.world_size if known else len(split))
 
     # -- what the loader asks
 
@@ -181,9 +179,17 @@ class Session:
 
     # -- begin, commit, finish
 
+    def meet(self, fingerprint: str) -> Generation:
+        """Join the job's generation now, and for good: a model is to be spread over its ranks."""
+        seat = self.environment.device, self._memory.cap
+        self._met = self.crew.first(seat, fingerprint, fixed=True)
+        self.split = "even" if self.split == "auto" else self.split
+        return self._met
+
     def join(self, fingerprint: str) -> None:
         """Join the job's generation: the first, or the one in force when this rank came."""
-        generation = self.crew.first((self.environment.device, self._memory.cap), fingerprint)
+        seat = self.environment.device, self._memory.cap
+        generation = self._met or self.crew.first(seat, fingerprint)
         with contextlib.suppress(Interrupted):  # it broke before it was formed: the next one comes
             self._change(generation)
         self._pass_boundary()
@@ -239,8 +245,8 @@ class Session:
             self.loader.close()
         self.figures.close_plan()
         self._tell_progress(now=True)
-        if self.rank == 0 and self._generation is not None:
-            self.saving.save(wait=True)
+        if (self.rank == 0 or self.saving.together) and self._generation is not None:
+            self.saving.save(wait=True, writes=self.rank == 0)
             self.timer.pause()
         report = self.figures.report(
             self.planner.plan if self.planner else None, emulated=self.pacer is not None
@@ -285,7 +291,11 @@ class Session:
                         raise TrainingError("the generation could not be formed, and none came")
                     time.sleep(0.005)
                     continue
-                if self.crew.save_wanted and self.rank == 0:
+                wanted, main = self.crew.save_wanted, self.rank == 0
+                if self.saving.due_together(self._exchange, rank=self.rank, wanted=wanted):
+                    self.saving.save(wait=wanted, writes=main)
+                    self.timer.pause()
+                if wanted and main and self.saving.may_stay:
                     self.saving.save_for_good(lambda: self._tell_progress(now=True))
                     continue
                 if self.stepper.short_of_memory:
@@ -297,7 +307,7 @@ class Session:
                     self.statistics.average(self._exchange, self.committed_steps)
                     self.timer.pause()
                 alike = self.statistics.may_save(self.committed_steps, self.world_size)
-                if self.rank == 0 and alike and self.saving.is_due():
+                if main and alike and self.saving.is_due():
                     self.saving.save(wait=False)
                     self.timer.pause()
                 return
@@ -395,10 +405,11 @@ class Session:
         """Give the receivers the source's state; at the start of an attempt the checkpoint's."""
         if generation.rank == 0 and self.saving.checkpoints is not None:
             self.saving.checkpoints.claim()
+        saved = None
         if not self._has_state:
             # Not only in a fresh generation: the first may have broken before it came to this.
-            load_checkpoint(generation, self.saving, self.progress, self.channel)
-        if receive_state(generation, self._exchange, self.progress, self.crew):
+            saved = load_checkpoint(generation, self.saving, self.progress, self.channel)
+        if receive_state(generation, self._exchange, self.progress, self.crew, saved):
             self._failed_update = None
         self._has_state = True
         self.crew.complete()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
@@ -19,6 +19,9 @@ from torch import nn
 from staves.errors import InputError, TrainingError
 from staves.training._exchange import Exchange
 from staves.training._interrupt import run_interruptibly
+
+if TYPE_CHECKING:
+    from staves.training._sharding import Sharding
 
 
 @dataclass
@@ -29,6 +32,8 @@ class TrainingState:
     optimizers: list[Any] = field(default_factory=list)
     schedules: list[Any] = field(default_factory=list)
     registered: dict[str, Any] = field(default_factory=dict)
+    sharding: Sharding | None = None
+    """Where the model and the optimizers are spread over the ranks; none holds them whole."""
 
     def register(self, name: str, each: Any) -> None:
         """Carry `each` along: it must have `state_dict` and `load_state_dict`."""
@@ -41,14 +46,27 @@ class TrainingState:
             raise InputError(f"run.register({name!r}): the name is taken", hint="choose another")
         self.registered[name] = each
 
-    def capture(self, progress: dict[str, Any]) -> dict[str, Any]:
-        """Return the state; its tensors are the live ones, not copies."""
+    def capture(self, progress: dict[str, Any], *, shared: bool = False) -> dict[str, Any]:
+        """Return the state; its tensors are the live ones, not copies.
+
+        That of a sharded model is gathered: all ranks call this together, and rank 0 alone gets it
+        whole. `shared` leaves out what is spread over the ranks; then nothing is waited for.
+        """
+        sharding = self.sharding
+        model: Any = self.model.state_dict() if self.model is not None else {}
+        optimizers: Any = [each.state_dict() for each in self.optimizers]
+        registered = {name: each.state_dict() for name, each in self.registered.items()}
+        if sharding is not None and shared:
+            model, optimizers = None, None
+            registered = {k: None if sharding.spread(v) else v for k, v in registered.items()}
+        elif sharding is not None:
+            model, optimizers, registered = sharding.whole((model, optimizers, registered))
         return {
             "progress": progress,
-            "model": self.model.state_dict() if self.model is not None else {},
-            "optimizers": [each.state_dict() for each in self.optimizers],
+            "model": model,
+            "optimizers": optimizers,
             "schedules": [each.state_dict() for each in self.schedules],
-            "registered": {name: each.state_dict() for name, each in self.registered.items()},
+            "registered": registered,
         }
 
     def restore(self, state: dict[str, Any]) -> dict[str, Any]:
@@ -59,23 +77,37 @@ class TrainingState:
         """
         self._check(state)
         try:
-            if self.model is not None:
-                self.model.load_state_dict(state["model"])
-            for each, own in zip(self.optimizers, state["optimizers"], strict=True):
-                each.load_state_dict(own)
+            if state["model"] is not None:
+                self._restore_weights(state)
             for each, own in zip(self.schedules, state["schedules"], strict=True):
                 each.load_state_dict(own)
             for name, each in self.registered.items():
-                each.load_state_dict(state["registered"][name])
+                own = state["registered"][name]
+                if own is not None and self.sharding is not None:
+                    own = self.sharding.parts(own, each.state_dict())
+                if own is not None:  # else each rank keeps its own part
+                    each.load_state_dict(own)
         except (RuntimeError, ValueError, KeyError) as error:
             line = " ".join(str(error).split())
             raise TrainingError(f"the state does not fit this script: {line}") from error
         progress: dict[str, Any] = state["progress"]
         return progress
 
+    def _restore_weights(self, state: dict[str, Any]) -> None:
+        sharding = self.sharding
+        if self.model is not None and sharding is not None:
+            sharding.load_model(self.model, state["model"])
+        elif self.model is not None:
+            self.model.load_state_dict(state["model"])
+        for each, own in zip(self.optimizers, state["optimizers"], strict=True):
+            if sharding is not None:
+                sharding.load_optimizer(each, own)
+            else:
+                each.load_state_dict(own)
+
     def _check(self, state: dict[str, Any]) -> None:
         for kind, own in (("optimizers", self.optimizers), ("schedules", self.schedules)):
-            if len(state[kind]) != len(own):
+            if state[kind] is not None and len(state[kind]) != len(own):
                 raise TrainingError(
                     f"the state has {len(state[kind])} {kind}, this script prepares {len(own)}",
                     hint="it was saved by another script, or before this one changed",

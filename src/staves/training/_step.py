@@ -65,6 +65,7 @@ class Stepper:
         self.adaptation: Adaptation | None = None
         self.norms: GradientNorms | None = None
         self.void = self.short_of_memory = self.repeats = False
+        self.weightless = False  # the batch whose backward pass is under way
         self.on_failed_update: Callable[[BaseException], None] = lambda error: None
         self._total, self._lost, self._ran_out = total, lost, ran_out
         self._ticket: Ticket | None = None
@@ -97,7 +98,7 @@ class Stepper:
         accumulates: bool,
     ) -> None:
         """Reduce the model's gradients over `group` from now on; the options are those of DDP."""
-        if self.model is None:
+        if self.model is None or self.model.sharding is not None:
             return
         self.release()
         if accumulates and "static_graph" in options:
@@ -235,6 +236,8 @@ class Stepper:
         """Whether this rank can still take part in all that the others do in this step."""
         if self._ticket is None or self._backward_done or self.model is None:
             return False
+        if self.model.sharding is not None:  # the others wait in every layer for its part
+            return False
         if self.reducer is None:
             return True
         return not (self.model.meets_in_forward or (self._reducing and self.reducer.voted))
@@ -356,6 +359,10 @@ class Stepper:
 
     def _backward(self, ticket: Ticket, loss: torch.Tensor, weight: float | None) -> None:
         scale = self._weigh(ticket, weight)
+        sharded = self.model is not None and self.model.sharding is not None
+        self.weightless = ticket.samples == 0 or weight == 0
+        if sharded and self.model is not None:
+            scale = 0.0 if self.weightless else scale * self.model.averaged_over
         weighted = loss if scale == 1.0 else loss * scale
         if ticket.last:
             self.timer.backward()
@@ -365,9 +372,9 @@ class Stepper:
         if self.norms is not None:
             own = ticket.samples if weight is None else weight * (ticket.samples > 0)
             self.norms.group(own, self._unit(ticket, weight))
-        if weight == 0 and ticket.last and self.model is not None:
+        if weight == 0 and ticket.last and self.model is not None and not sharded:
             weighted = self._no_loss(self.model)
-        if ticket.last or (ticket.samples > 0 and weight != 0):  # else it is wanted nowhere
+        if ticket.last or sharded or not self.weightless:  # else it is wanted nowhere
             weighted.backward()  # type: ignore[no-untyped-call]
         if self.pacer is not None and (not ticket.last or self.reducer is None):
             self.pacer.backward()

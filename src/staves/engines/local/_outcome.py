@@ -18,7 +18,8 @@ class Outcome:
     """How a run ended.
 
     `failed` is the worker that failed first, as (rank, device name), with its exit `status`
-    (negative: a signal) and the script's `traceback`; `reason` says why membership could not go on;
+    (negative: a signal) and the script's `traceback`; `parted`: it was lost with its part of a
+    sharded model; `reason` says why membership could not go on;
     `refusal` is an input error of ours that ended it instead. `reports` are the figures of the
     finished members. `told` says what became of it where it was told to stop; `stopped_by` is the
     signal that told it.
@@ -29,6 +30,7 @@ class Outcome:
     status: int = 0
     traceback: str = ""
     log: Path | None = None
+    parted: bool = False
     reason: str | None = None
     refusal: dict[str, Any] | None = None
     stopped_by: int | None = None
@@ -54,7 +56,11 @@ class Outcome:
         rank, name = self.failed
         if self.status == 0:
             return f"ended on rank {rank} ({name}) before its training was finished"
-        return f"failed on rank {rank} ({name}) with {_how(self.status)}"
+        failed = f"failed on rank {rank} ({name}) with {_how(self.status)}"
+        if self.parted:
+            failed += ", and a sharded model cannot go on without a rank: run it again, from its"
+            failed += " checkpoint"
+        return failed
 
 
 def summarise(
@@ -109,6 +115,7 @@ def failure_of(
         reports,
         failed=(rank, worker.device.name),
         status=status,
+        parted=worker.fixed and status < 0,
         traceback=logs.tail(name, 40),
         log=logs.path(name),
         refusal=worker.refusal,

@@ -60,7 +60,8 @@ class StatusFile:
         """Take in a worker's message; `rank` is its rank by now."""
         kind = message["kind"]
         if kind == "hello" and not self._document["elastic"]:
-            self._document["elastic"] = self._changed = True
+            self._document["elastic"] = not message["fixed"]
+            self._changed = True
         elif kind == "formed" and message["rank"] == 0:
             self._formed(message)
         elif kind == "progress":

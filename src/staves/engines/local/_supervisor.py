@@ -42,7 +42,6 @@ from staves.membership import (
     Coordinator,
     End,
     Fail,
-    Joiner,
     Propose,
     Quarantine,
     Restart,
@@ -300,10 +299,10 @@ class Supervisor:
             kind = message["kind"]
             self._pulse.heard(member, message, now)
             if kind == "hello":
-                worker.said_hello = self._elastic = True
-                joiner = Joiner(message["fingerprint"], message["about"])
+                joiner, self._elastic = worker.greet(message), not message["fixed"]
+                self._minimum = self._minimum if self._elastic else len(self._initial)
                 self._do(coordinator.hello(member, joiner, now))
-                if self._wanted is not None and tuple(self._wanted) != coordinator.slots:
+                if self._elastic and self._wanted not in (None, list(coordinator.slots)):
                     self._want()
             elif kind == "prepared":
                 answer = message["generation"], message["step"], message["complete"]
@@ -396,7 +395,7 @@ class Supervisor:
         twice. Beside others that train it is a joiner that was lost.
         """
         lost = worker.said_hello or (self._elastic and -status in _FROM_OUTSIDE)
-        return status < 0 and lost
+        return status < 0 and lost and not worker.fixed
 
     def _ended_untrained(self, worker: Worker) -> None:
         """A script that never trained has ended well: nobody is started in its place."""
@@ -427,7 +426,7 @@ class Supervisor:
         if not isinstance(count, int) or not self._minimum <= count <= len(self._initial):
             raise InputError(
                 f"{count} devices are outside of {self._minimum} to {len(self._initial)}",
-                hint="the run's --min and --max",
+                hint="the run's --min and --max; the ranks of a sharded model are fixed",
             )
         slots = [device.name for device in self._initial[:count]]
         self._do(self._coordinator.want(slots, time.monotonic()))

@@ -10,6 +10,7 @@ from typing import Any
 
 from staves.engines.local._process import Process
 from staves.hardware import Device
+from staves.membership import Joiner
 
 
 class Worker:
@@ -36,6 +37,7 @@ class Worker:
         self.report: dict[str, Any] | None = None
         self.refusal: dict[str, Any] | None = None
         self.said_hello = self.left = self.told_to_end = False
+        self.fixed = False  # it holds a part of a sharded model, and trains with these ranks only
         self.line_ended = False
         self.process, self.channel = process, channel
         self.channel.setblocking(False)
@@ -52,6 +54,11 @@ class Worker:
     def unfinished(self) -> bool:
         """Whether it has neither trained to the end nor been told to leave."""
         return self.report is None and not self.left and not self.told_to_end
+
+    def greet(self, hello: dict[str, Any]) -> Joiner:
+        """Take in its first message; return what it says of itself."""
+        self.said_hello, self.fixed = True, hello["fixed"]
+        return Joiner(hello["fingerprint"], hello["about"])
 
     @property
     def running(self) -> bool:
