@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import pytest
@@ -247,3 +248,31 @@ def test_the_end_is_a_matter_of_progress() -> None:
     made.aim(None)
     assert not made.reached(5, epoch=4)
     assert made.reached(5, epoch=5)
+
+
+def test_changes_of_batch_are_told_on_one_device(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("RANK", "WORLD_SIZE", "STAVES_CHANNEL", "STAVES_MEMBER"):
+        monkeypatch.delenv(name, raising=False)
+    told = {}
+    for size in (staves.Adaptive(4, max=64), 4):
+        run = staves.init(batch_size=size)
+        module = nn.Linear(1, 1)
+        model, optimizer = run.prepare(module, torch.optim.SGD(module.parameters(), lr=0.0))
+        batches = run.loader(torch.utils.data.TensorDataset(torch.randn(2000, 1)))
+        used = [4]
+        for _ in run.epochs(1):
+            for (inputs,) in batches:
+                run.backward(model(inputs).mean())
+                optimizer.step()
+                optimizer.zero_grad()
+                if run.batch_size != used[-1]:
+                    used.append(run.batch_size)
+                if run.committed_steps >= 40:
+                    break
+        lines = re.findall(r"step \d+: (?:measuring at )?batch (\d+)", capsys.readouterr().err)
+        assert list(map(int, lines)) == used[1:]
+        told[size] = lines
+    assert told[staves.Adaptive(4, max=64)]
+    assert not told[4]

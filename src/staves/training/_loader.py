@@ -92,6 +92,7 @@ class Loader:
         *,
         seed: int,
         reference_batch: int,
+        batch: int,
         place: Callable[[Any], Any],
         options: dict[str, Any],
     ) -> None:
@@ -115,11 +116,8 @@ class Loader:
         shuffle = bool(options.pop("shuffle", True))
         drop_last = bool(options.pop("drop_last", False))
         self.cursor = GlobalCursor(length, seed, shuffle=shuffle, drop_last=drop_last)
-        if drop_last and length < reference_batch:
-            raise InputError(
-                f"run.loader: drop_last leaves nothing of {length} samples at batch"
-                f" {reference_batch}"
-            )
+        if drop_last and length < max(reference_batch, batch):
+            raise _nothing_left(length, max(reference_batch, batch))
         self.dataset = dataset
         self._host, self._place = host, place
         self._reference_batch = reference_batch
@@ -148,6 +146,10 @@ class Loader:
         while True:
             self._host.before_batch()
             if not self.unfinished():
+                if self.cursor.position == 0 and not self._host.complete:
+                    # Such passes make no progress: there might be no end of them.
+                    batch_size = self._host.plan_for(self._host.committed_steps).batch
+                    raise _nothing_left(self.cursor.length, batch_size)
                 self._host.end_of_epoch()
                 return
             batch, ticket = self._fetch()
@@ -225,6 +227,13 @@ class Loader:
                 yield [(epoch, index) for index in places] if self._seeded else places
                 if self._next_cut is not issued_from:
                     break  # issued again from elsewhere meanwhile
+
+
+def _nothing_left(length: int, batch: int) -> InputError:
+    return InputError(
+        f"run.loader: drop_last leaves nothing of {length} samples at batch {batch}",
+        hint="choose a batch no larger than the data set, or leave drop_last out",
+    )
 
 
 class _IndexLists:

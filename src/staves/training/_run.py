@@ -144,6 +144,7 @@ class Run:
             session,
             seed=self.seed,
             reference_batch=self._reference_batch,
+            batch=session.batch,
             place=place_on(self.device),
             options=options,
         )
@@ -258,7 +259,7 @@ class Run:
     def log(self, **metrics: Any) -> None:
         """Report metrics of this epoch, beside the mean training loss over all ranks."""
         session = self._session
-        session.settle()
+        session.settle_if_over()
         values = {name: float(value) for name, value in metrics.items()}
         session.figures.metrics |= values
         if not self.is_main:
@@ -288,7 +289,7 @@ class Run:
         noise scale and goodput. Long runs have rows of several steps.
         """
         session = self._session
-        session.settle()
+        session.settle_if_over()
         if session.channel.connected:
             learn_losses(session.figures, session.crew)
         return session.figures.report(

@@ -58,6 +58,7 @@ class Session:
     ) -> None:
         self.environment, self.device, self.channel, self.crew = environment, device, channel, crew
         self.batch, self.seed, self.split = batch, seed, split
+        self._told_batch = batch
         profile = environment.device.profile
         self.pacer = None if profile is None else Pacer(profile)
         self.timer = step_timer(device, self.pacer)
@@ -221,6 +222,12 @@ class Session:
         assert generation is not None
         self.teller.step(generation, step, ticket.cut)
         self._tell_progress()
+
+    def settle_if_over(self) -> None:
+        """Commit the step under way if it is over; else leave it: the script may have broken off a
+        pass with a batch in hand, or ask for figures in the middle of a step."""
+        if self.stepper.over:
+            self.settle()
 
     def finish(self) -> None:
         """Commit what is whole, save it, and report."""
@@ -446,7 +453,8 @@ class Session:
         cap = self._memory.ran_out(samples)
         self.channel.say(
             f"step {self.committed_steps}: rank {self.rank} ran out of memory with {samples}"
-            f" samples; from here on it holds at most {cap} at once"
+            f" samples; from here on it holds at most {cap} at once",
+            cap=cap,
         )
 
     def _total(self, value: float) -> float:
@@ -458,7 +466,9 @@ class Session:
             self.teller.progress(*about, now=now, whole=self.rank == 0)
 
     def _tell_plan(self) -> None:
-        if self.rank == 0 and self.world_size > 1:
+        # One device has nothing to split, but its batch may change.
+        if self.rank == 0 and (self.world_size > 1 or self.plan.batch != self._told_batch):
+            self._told_batch = self.plan.batch
             self.teller.plan(self.plan, step=self.committed_steps)
 
     # -- decisions
