@@ -91,6 +91,26 @@ def test_one_device_alone_is_told_by_its_step(tmp_path: Path, script: Path) -> N
     assert re.search(r"^ *24 \* ", done.stdout, re.MULTILINE)
 
 
+def test_what_ran_out_of_memory_is_in_the_file(tmp_path: Path, script: Path) -> None:
+    """Both where the devices are told apart and for one alone."""
+    forward = "    def forward(self, x):\n        if len(x) > 9 and run.rank == run.world_size - 1:"
+    refusal = "\n            raise torch.OutOfMemoryError()\n        return super().forward(x)\n"
+    limited = SCRIPT.replace(
+        "model = torch.nn.Linear",
+        f"class Limited(torch.nn.Linear):\n{forward}{refusal}model = Limited",
+    )
+    script.write_text(limited)
+    for counts in ({"fast": 1, "slow": 1}, {"slow": 1}):
+        devices = cluster_file(tmp_path, counts, PACES)
+        words = ["-m", "staves", "profile", script, "1000", "--devices", devices]
+        done = command([*words, "--output", "steps.json"], tmp_path / "home", cwd=tmp_path)
+        assert done.status == 0, done.stderr
+        *others, last = read_model(tmp_path / "steps.json").devices
+        assert last.max_batch is not None
+        assert 1 <= last.max_batch <= 9
+        assert all(device.max_batch is None for device in others)
+
+
 def test_a_script_that_is_too_short_is_a_failure(tmp_path: Path, script: Path) -> None:
     devices = cluster_file(tmp_path, {"fast": 1, "slow": 1}, PACES)
     words = ["-m", "staves", "profile", script, "1", "--devices", devices, "--json"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import pytest
@@ -100,11 +101,11 @@ def test_another_norm_starts_another_average() -> None:
 class Length:
     """As much of a loader as progress asks for."""
 
-    def __init__(self) -> None:
-        self.cursor = GlobalCursor(320, 0)
+    def __init__(self, length: int = 320, reference: int = 32) -> None:
+        self.cursor, self.reference = GlobalCursor(length, 0), reference
 
     def __len__(self) -> int:
-        return 10
+        return self.cursor.batches_per_epoch(self.reference)
 
     def reissue(self) -> None: ...
 
@@ -140,6 +141,95 @@ def test_older_states_and_those_of_a_fixed_batch_load() -> None:
     progress(None).load(progress(settled(64.0)).capture())
 
 
+@given(
+    st.integers(1, 5000),
+    st.integers(1, 400),
+    st.integers(1, 400),
+    st.integers(0, 20),
+    st.floats(0, 1, exclude_max=True),
+)
+def test_another_reference_leaves_as_many_passes_to_make(
+    length: int, before: int, after: int, passes: int, share: float
+) -> None:
+    first = progress(Adaptation(staves.Adaptive(before)))
+    first.take_loader(Length(length, before))  # type: ignore[arg-type]
+    assert first.adaptation is not None
+    first.adaptation.progress = passes * -(-length // before)
+    first.adaptation.leave_out(share * -(-length // before))
+    second = progress(Adaptation(staves.Adaptive(after)))
+    second.take_loader(Length(length, after))  # type: ignore[arg-type]
+    second.aim(passes + 1)
+    second.load(first.capture())
+    adaptation = second.adaptation
+    assert adaptation is not None
+    assert adaptation.target is not None
+    done = adaptation.to_document()
+    reached = done["progress"] + done["left_out"]
+    assert adaptation.target - reached == pytest.approx((1 - share) * -(-length // after))
+    second.aim(-1)  # as many passes as were made
+    assert adaptation.complete
+
+
+def test_what_was_seen_of_the_noise_scale_counts_in_the_new_reference() -> None:
+    first, second = settled(64.0), Adaptation(staves.Adaptive(128))
+    saved = progress(first).capture()
+    progress(second).load(saved)
+    assert second.running.seen == pytest.approx(first.running.seen / 4)
+    assert second.progress == pytest.approx(first.progress / 4)
+    del saved["progress"]["adaptation"]["reference"]  # an older state
+    progress(second).load(saved)
+    assert second.progress == first.progress
+
+
+@given(
+    st.floats(0, 100),
+    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 319)), min_size=1, max_size=4),
+)
+def test_progress_goes_on_behind_runs_of_a_fixed_batch(
+    worth: float, places: list[tuple[int, int]]
+) -> None:
+    """However many of them there are: their passes count at the reference batch."""
+    first = progress(Adaptation(staves.Adaptive(32)))
+    loader = Length()
+    first.take_loader(loader)  # type: ignore[arg-type]
+    assert first.adaptation is not None
+    first.adaptation.progress = worth
+    loader.cursor.epoch, loader.cursor.position = 1, 160
+    state = first.capture()
+    for epochs, position in places:
+        fixed = progress(None)
+        loader = Length()
+        fixed.take_loader(loader)  # type: ignore[arg-type]
+        fixed.load(state)
+        loader.cursor.epoch += 1 + epochs
+        loader.cursor.position = position
+        state = fixed.capture()
+    last = progress(Adaptation(staves.Adaptive(32)))
+    last.take_loader(Length())  # type: ignore[arg-type]
+    last.load(state)
+    assert last.adaptation is not None
+    passes = sum(1 + epochs for epochs, _ in places) + (places[-1][1] - 160) / 320
+    assert last.adaptation.progress == pytest.approx(worth + 10 * passes)
+    again = progress(Adaptation(staves.Adaptive(32)))
+    again.take_loader(Length())  # type: ignore[arg-type]
+    again.load(last.capture())  # once, not at every load
+    assert again.adaptation is not None
+    assert again.adaptation.progress == last.adaptation.progress
+
+
+def test_a_run_of_a_fixed_batch_alone_counts_by_its_passes() -> None:
+    fixed = progress(None)
+    loader = Length()
+    fixed.take_loader(loader)  # type: ignore[arg-type]
+    loader.cursor.epoch, loader.cursor.position = 2, 80
+    fixed.figures.steps = 7
+    last = progress(Adaptation(staves.Adaptive(32)))
+    last.take_loader(Length())  # type: ignore[arg-type]
+    last.load(fixed.capture())
+    assert last.adaptation is not None
+    assert last.adaptation.progress == 22.5
+
+
 def test_the_end_is_a_matter_of_progress() -> None:
     made = progress(settled(64.0))
     made.take_loader(Length())  # type: ignore[arg-type]
@@ -158,3 +248,31 @@ def test_the_end_is_a_matter_of_progress() -> None:
     made.aim(None)
     assert not made.reached(5, epoch=4)
     assert made.reached(5, epoch=5)
+
+
+def test_changes_of_batch_are_told_on_one_device(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("RANK", "WORLD_SIZE", "STAVES_CHANNEL", "STAVES_MEMBER"):
+        monkeypatch.delenv(name, raising=False)
+    told = {}
+    for size in (staves.Adaptive(4, max=64), 4):
+        run = staves.init(batch_size=size)
+        module = nn.Linear(1, 1)
+        model, optimizer = run.prepare(module, torch.optim.SGD(module.parameters(), lr=0.0))
+        batches = run.loader(torch.utils.data.TensorDataset(torch.randn(2000, 1)))
+        used = [4]
+        for _ in run.epochs(1):
+            for (inputs,) in batches:
+                run.backward(model(inputs).mean())
+                optimizer.step()
+                optimizer.zero_grad()
+                if run.batch_size != used[-1]:
+                    used.append(run.batch_size)
+                if run.committed_steps >= 40:
+                    break
+        lines = re.findall(r"step \d+: (?:measuring at )?batch (\d+)", capsys.readouterr().err)
+        assert list(map(int, lines)) == used[1:]
+        told[size] = lines
+    assert told[staves.Adaptive(4, max=64)]
+    assert not told[4]

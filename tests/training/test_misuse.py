@@ -12,6 +12,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import staves
 from staves.errors import InputError, TrainingError
+from staves.training._environment import Environment
 from staves.training._loader import place_on
 
 DATA = TensorDataset(torch.arange(20.0)[:, None])
@@ -100,6 +101,42 @@ def test_wrong_loops(body: Callable[[Loop, torch.Tensor], None], message: str, h
     assert loop.run.committed_steps == 0
 
 
+def test_figures_may_be_asked_for_with_a_batch_in_hand() -> None:
+    """A pass that is broken off has fetched a batch and not used it; it counts for nothing."""
+    loop, told = Loop(), []
+    for _ in loop.run.epochs(3):
+        for place, (inputs,) in enumerate(loop.batches):
+            if place >= 2:
+                break
+            good(loop, loop.model(inputs).mean())
+            loop.run.log(inside=1.0)
+        loop.run.log(accuracy=1.0)
+        told.append(loop.run.report()["steps"])
+    assert told == [2, 4, 6]
+    assert loop.run.committed_steps == 6
+    assert loop.batches.cursor.epoch == 3
+
+
+@pytest.mark.parametrize("size", [4, staves.Adaptive(4)], ids=str)
+def test_figures_in_the_middle_of_a_step_leave_it_alone(size: Any) -> None:
+    run = staves.init(batch_size=size)
+    module = nn.Linear(1, 1)
+    model, optimizer = run.prepare(module, torch.optim.SGD(module.parameters(), lr=0.01))
+    updates = 0
+    for _ in run.epochs(1):
+        for (inputs,) in run.loader(DATA):
+            before, steps = module.bias.item(), run.committed_steps
+            run.log(start=0.0)
+            run.backward(model(inputs).mean())
+            assert run.report()["steps"] == steps
+            whole = run.boundary
+            optimizer.step()
+            updates += whole
+            assert (module.bias.item() != before) == whole
+            optimizer.zero_grad()
+    assert run.committed_steps == updates == 5
+
+
 def test_the_loader_belongs_inside_of_epochs() -> None:
     loop = Loop()
     with pytest.raises(TrainingError, match="outside of run\\.epochs") as caught:
@@ -139,7 +176,7 @@ def test_what_prepare_takes() -> None:
         (DATA, {"batch_sampler": [[1]]}, "batch_sampler cannot be given", "every sample once"),
         (Unsized(), {}, "without length", "IterableDataset"),
         (TensorDataset(torch.ones(0, 1)), {}, "is empty", "check its path"),
-        (TensorDataset(torch.ones(3, 1)), {"drop_last": True}, "leaves nothing of 3", "None"),
+        (TensorDataset(torch.ones(3, 1)), {"drop_last": True}, "leaves nothing of 3", "no larger"),
     ],
 )
 def test_what_the_loader_refuses(
@@ -151,6 +188,34 @@ def test_what_the_loader_refuses(
     assert message in caught.value.message
     assert hint in str(caught.value.hint)
     assert len(run.loader(DATA, batch_size=None, sampler=None)) == 5
+
+
+def test_a_batch_of_the_launcher_may_leave_nothing_of_the_data(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    environment = Environment(batch=100)
+    monkeypatch.setattr(Environment, "read", lambda: environment)
+    for reference in (4, 21):
+        run = staves.init(batch_size=staves.Adaptive(reference))
+        with pytest.raises(InputError, match="leaves nothing of 20 samples at batch 100"):
+            run.loader(DATA, drop_last=True)
+    environment = Environment(batch=4)
+    run = staves.init(batch_size=staves.Adaptive(21))
+    with pytest.raises(InputError, match="leaves nothing of 20 samples at batch 21"):
+        run.loader(DATA, drop_last=True)
+
+
+@pytest.mark.parametrize("size", [4, staves.Adaptive(4)], ids=str)
+def test_a_pass_without_a_step_is_refused(size: Any) -> None:
+    """Whatever the cause: with progress as the measure such passes would never end."""
+    run = staves.init(batch_size=size)
+    batches = run.loader(DATA, drop_last=True)
+    passes = run.epochs(2)
+    assert next(passes) == 0
+    batches.cursor.length = 3
+    with pytest.raises(InputError, match="leaves nothing of 3 samples") as caught:
+        next(iter(batches))
+    assert caught.value.exit_code == 2
 
 
 def test_a_second_loader_is_refused() -> None:

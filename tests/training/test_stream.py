@@ -49,6 +49,7 @@ class Member:
             self,
             seed=seed,
             reference_batch=reference,
+            batch=reference,
             place=lambda batch: batch,
             options={"collate_fn": list, **options},
         )

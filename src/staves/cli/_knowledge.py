@@ -29,6 +29,8 @@ class Learned:
         self.batch: int | None = None
         self.step = 0
         self.step_seconds: float | None = None
+        self.caps: dict[int, int] = {}
+        """The most samples at once of the ranks that ran out of memory."""
         self.knowledge: Mapping[str, Any] | None = None
         self._folder, self._script = folder, script
 
@@ -47,6 +49,8 @@ class Learned:
             self.batch, self.step = message["batch"], message["step"]
             seconds = message["step_seconds"]
             self.step_seconds = None if seconds is None else seconds["p50"]
+        elif message["kind"] == "say" and "cap" in message:
+            self.caps[rank] = message["cap"]
         elif message["kind"] == "knowledge" and message["knowledge"]["lines"]:
             self.knowledge = message["knowledge"]
             self._folder.write(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -76,7 +77,7 @@ def profile(
         messages.print(f"staves: warning: {warning}", markup=False)
     local_ranks(chosen)  # refuses devices that this machine does not have
     learned = _probe([sys.executable, str(path), *context.args], chosen, path, environ)
-    model = _model(learned, chosen)
+    model = _capped(_model(learned, chosen), learned.caps)
     document = _document(model, learned, chosen)
     if output_file is not None:
         steptime = {key: document[key] for key in ("devices", "communication")}
@@ -149,6 +150,14 @@ def _model(learned: Learned, devices: Sequence[Device]) -> StepTimeModel:
     least, most = (0, None) if bounds is None else (bounds.min_batch, bounds.max_batch)
     timed = TimedDevice(device.name, kind, *alone.lines[kind], least, most)
     return StepTimeModel((timed,), Communication((1.0,), (0.0,)))
+
+
+def _capped(model: StepTimeModel, caps: Mapping[int, int]) -> StepTimeModel:
+    """Return the model with what ranks were found to hold at once."""
+    devices = list(model.devices)
+    for rank, cap in caps.items():
+        devices[rank] = replace(devices[rank], max_batch=max(cap, devices[rank].min_batch))
+    return replace(model, devices=tuple(devices))
 
 
 def _document(model: StepTimeModel, learned: Learned, devices: Sequence[Device]) -> dict[str, Any]:

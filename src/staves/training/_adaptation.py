@@ -110,6 +110,7 @@ class Adaptation:
     def to_document(self) -> dict[str, Any]:
         """Return plain values."""
         return {
+            "reference": self.reference,
             "batch": self.batch,
             "progress": self.progress,
             "left_out": self._left_out,
@@ -118,14 +119,21 @@ class Adaptation:
             "running": self.running.to_document(),
         }
 
-    def load_document(self, document: dict[str, Any]) -> None:
-        """Take over what `to_document` wrote; the batch as far as this script allows it."""
+    def load_document(self, document: dict[str, Any], *, unit: float = 1.0) -> None:
+        """Take over what `to_document` wrote; the batch as far as this script allows it.
+
+        Args:
+            document: may be of a run with another reference batch.
+            unit: steps of this run's reference batch that one of the document's is worth.
+        """
         batch = max(self.reference, document["batch"])
         self.batch = self._pinned or min(batch, self._most or batch)
-        self.progress, self._left_out = document["progress"], document["left_out"]
+        self.progress = unit * document["progress"]
+        self._left_out = unit * document["left_out"]
         self._largest = document["largest"]
         self._preconditioned = document["preconditioned"]
         self.running = RunningNoiseScale.from_document(document["running"])
+        self.running.seen *= unit
         self._usable = self.running.usable(self._largest)
 
 

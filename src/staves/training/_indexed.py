@@ -22,7 +22,7 @@ class IndexedSource:
     """
 
     def __init__(
-        self, dataset: Dataset[Any], *, seed: int, reference_batch: int, options: dict[str, Any]
+        self, dataset: Dataset[Any], *, seed: int, least_batch: int, options: dict[str, Any]
     ) -> None:
         options = dict(options)
         if not hasattr(dataset, "__len__"):
@@ -41,10 +41,10 @@ class IndexedSource:
             raise InputError("run.loader: the data set is empty", hint="check its path")
         shuffle = bool(options.pop("shuffle", True))
         drop_last = bool(options.pop("drop_last", False))
-        if drop_last and length < reference_batch:
+        if drop_last and length < least_batch:
             raise InputError(
-                f"run.loader: drop_last leaves nothing of {length} samples at batch"
-                f" {reference_batch}"
+                f"run.loader: drop_last leaves nothing of {length} samples at batch {least_batch}",
+                hint="choose a batch no larger than the data set, or leave drop_last out",
             )
         self.cursor = GlobalCursor(length, seed, shuffle=shuffle, drop_last=drop_last)
         self.samples: int | None = length

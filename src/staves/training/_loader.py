@@ -118,6 +118,7 @@ class Loader:
         *,
         seed: int,
         reference_batch: int,
+        batch: int,
         place: Callable[[Any], Any],
         options: dict[str, Any],
     ) -> None:
@@ -133,7 +134,9 @@ class Loader:
         self._source: Source = (
             StreamSource(dataset, seed=seed, chunk=reference_batch, options=options)
             if is_stream(dataset)
-            else IndexedSource(dataset, seed=seed, reference_batch=reference_batch, options=options)
+            else IndexedSource(
+                dataset, seed=seed, least_batch=max(reference_batch, batch), options=options
+            )
         )
         self.cursor = self._source.cursor
         self._host, self._place = host, place
@@ -160,7 +163,11 @@ class Loader:
     @property
     def steps(self) -> int | None:
         """The same as `len(loader)`, or None."""
-        return None if self.samples is None else len(self)
+        return self.steps_at(self._reference_batch)
+
+    def steps_at(self, batch: int) -> int | None:
+        """Return the steps of `batch` samples in an epoch; None where its length is unknown."""
+        return None if self.samples is None else self._source.batches_per_epoch(batch)
 
     def stand_in_samples(self, count: int) -> None:
         """Set how many samples a rank without any loads to take part (BatchNorm needs two)."""
@@ -170,6 +177,13 @@ class Loader:
         while True:
             self._host.before_batch()
             if not self.unfinished():
+                if self.cursor.position == 0 and not self._host.complete:
+                    # Such passes make no progress: there might be no end of them.
+                    batch_size = self._host.plan_for(self._host.committed_steps).batch
+                    raise InputError(
+                        f"run.loader: a pass over the data has no batch of {batch_size} samples",
+                        hint="choose a batch no larger than the data set, or leave drop_last out",
+                    )
                 self._host.end_of_epoch()
                 return
             batch, ticket = self._fetch()

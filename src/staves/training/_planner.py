@@ -92,11 +92,18 @@ class Plan:
 
     def describe(self) -> str:
         """Return one line for people."""
-        line = "" if self.noise_scale is None else f"batch {self.batch}, "
-        line += f"{_STAGES[self.stage]} {','.join(str(b) for b in self.local_batches)}"
+        alone = len(self.local_batches) == 1
+        line = f"batch {self.batch}"
+        if alone:  # no split to speak of, but its batch may change
+            line = f"measuring at {line}" if self.stage in ("even", "spread") else line
+        else:
+            line = "" if self.noise_scale is None else f"{line}, "
+            line += f"{_STAGES[self.stage]} {','.join(str(b) for b in self.local_batches)}"
         if self.micro_steps > 1:
             line += f" in {self.micro_steps} micro-steps"
-        if self.predicted_seconds and self.even_seconds:
+        if alone and self.predicted_seconds:
+            line += f"; predicted step {self.predicted_seconds * 1e3:.1f} ms"
+        elif self.predicted_seconds and self.even_seconds:
             line += (
                 f"; predicted step {self.predicted_seconds * 1e3:.1f} ms, even split"
                 f" {self.even_seconds * 1e3:.1f} ms:"

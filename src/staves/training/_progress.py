@@ -27,6 +27,7 @@ class Progress:
         self.adaptation: Adaptation | None = None
         self._epochs: int | None = None
         self._loaded: dict[str, Any] | None = None
+        self._kept: dict[str, Any] | None = None  # an adaptive run's, while the batch is fixed
 
     def take_loader(self, loader: Loader) -> None:
         """Train on this loader; one made inside `run.epochs` starts where the state is."""
@@ -50,7 +51,7 @@ class Progress:
                 "seed": self.seed,
                 "knowledge": self.knowledge.to_document(),
                 "next_plan": self.next_plan,
-                "adaptation": self.adaptation.to_document() if self.adaptation else None,
+                "adaptation": self.adaptation.to_document() if self.adaptation else self._kept,
             },
             shared=shared,
         )
@@ -67,11 +68,7 @@ class Progress:
         self.figures.load_document(loaded["figures"])
         self.knowledge = Knowledge.from_document(loaded["knowledge"])
         self.next_plan = loaded["next_plan"]
-        adaptation = loaded.get("adaptation")  # older states, and those of a fixed batch, have none
-        if self.adaptation is not None and adaptation is not None:
-            self.adaptation.load_document(adaptation)
-        elif self.adaptation is not None:
-            self.adaptation.progress = float(self.figures.steps)
+        self._load_adaptation(loaded)
 
     @property
     def batch(self) -> int | None:
@@ -124,6 +121,34 @@ class Progress:
         """Take the source's noise scale: ranks that went on may differ by a step's measurement."""
         if self.adaptation is not None and exchange is not None:
             self.adaptation.load_document(exchange.broadcast(self.adaptation.to_document(), source))
+
+    def _load_adaptation(self, loaded: dict[str, Any]) -> None:
+        """Take over an adaptive run's progress, or keep it while the batch is fixed.
+
+        Passes made at a fixed batch are worth as many at the reference batch, whatever it is.
+        """
+        document = loaded.get("adaptation")  # None: the batch has been fixed from the start
+        place = [loaded["epoch"], loaded["position"]]
+        if self.adaptation is None:
+            self._kept = None if document is None else {"until": place, **document}
+            return
+        if loaded["length"] == 0 and document is None:  # trained without a loader
+            self.adaptation.progress = float(self.figures.steps)
+            return
+        length = max(1, loaded["length"])
+        steps = self._steps_of_a_pass(self.adaptation.reference, length)
+        if document is not None:
+            before = document.get("reference", self.adaptation.reference)
+            unit = steps / self._steps_of_a_pass(before, length)
+            self.adaptation.load_document(document, unit=unit)
+        epoch, position = [0, 0] if document is None else document.get("until", place)
+        passes = place[0] - epoch + (place[1] - position) / length
+        self.adaptation.progress += passes * steps
+
+    def _steps_of_a_pass(self, batch: int, length: int) -> float:
+        """Return the steps of `batch` samples in a pass over `length`, as `len(loader)` counts."""
+        steps = None if self.loader is None else self.loader.steps_at(batch)
+        return steps or length / batch
 
     def _set_target(self) -> None:
         if self.adaptation is not None and self.loader is not None:

@@ -191,6 +191,7 @@ class Run:
             session,
             seed=self.seed,
             reference_batch=self._reference_batch,
+            batch=session.batch,
             place=place_on(self.device),
             options=options,
         )
@@ -307,7 +308,7 @@ class Run:
     def log(self, **metrics: Any) -> None:
         """Report metrics of this epoch, beside the mean training loss over all ranks."""
         session = self._session
-        session.settle()
+        self._settle()
         values = {name: float(value) for name, value in metrics.items()}
         session.figures.metrics |= values
         if not self.is_main:
@@ -337,7 +338,7 @@ class Run:
         noise scale and goodput. Long runs have rows of several steps.
         """
         session = self._session
-        session.settle()
+        self._settle()
         if session.channel.connected:
             learn_losses(session.figures, session.crew)
         return session.figures.report(
@@ -345,6 +346,12 @@ class Run:
         )
 
     # -- inside
+
+    def _settle(self) -> None:
+        """Commit the step under way if it is over; else leave it: the script may have broken off a
+        pass with a batch in hand, or ask for figures in the middle of a step."""
+        if self._session.stepper.over:
+            self._session.settle()
 
     def _join(self) -> None:
         session = self._session

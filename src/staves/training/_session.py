@@ -72,7 +72,7 @@ class Session:
         self.progress.adaptation = self.figures.adaptation = adaptation
         self.statistics = RunningStatistics(self.progress.state)
         self.stepper.adapt(adaptation, self.progress.state.optimizers, device)
-        self.teller = Teller(channel)
+        self.teller = Teller(channel, batch)
         self.ddp_options: dict[str, Any] = {}
         self.saving = Saving(self.progress, self.teller)
         self.planner: Planner | None = None
@@ -466,7 +466,8 @@ class Session:
         cap = self._memory.ran_out(samples)
         self.channel.say(
             f"step {self.committed_steps}: rank {self.rank} ran out of memory with {samples}"
-            f" samples; from here on it holds at most {cap} at once"
+            f" samples; from here on it holds at most {cap} at once",
+            cap=cap,
         )
 
     def _total(self, value: float) -> float:
@@ -478,10 +479,8 @@ class Session:
             self.teller.progress(*about, now=now, whole=self.rank == 0)
 
     def _tell_plan(self) -> None:
-        if self.rank == 0 and self.world_size > 1:
+        if self.rank == 0:
             self.teller.plan(self.plan, step=self.committed_steps)
-
-    # -- decisions
 
     def _decide(self) -> None:
         """Gather what was measured, decide on rank 0, and tell all ranks."""

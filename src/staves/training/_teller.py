@@ -21,8 +21,8 @@ _EVERY = 0.25  # seconds between two progress messages
 class Teller:
     """Puts what happens into messages; without a supervisor only plans are shown."""
 
-    def __init__(self, channel: Channel) -> None:
-        self._channel = channel
+    def __init__(self, channel: Channel, batch: int) -> None:
+        self._channel, self._batch = channel, batch
         self._last = self._evaluating = 0.0
         self._knowledge: Knowledge | None = None
 
@@ -41,7 +41,10 @@ class Teller:
         )
 
     def plan(self, plan: Plan, *, step: int) -> None:
-        """A new split is in use."""
+        """A new split is in use. One device has nothing to split, but its batch may change."""
+        if len(plan.local_batches) == 1 and plan.batch == self._batch:
+            return
+        self._batch = plan.batch
         text = f"step {step}: {plan.describe()}"
         self._channel.say(text, local_batches=list(plan.local_batches), stage=plan.stage)
 
