@@ -67,7 +67,7 @@ def test_it_measures_each_device_and_touches_no_checkpoint(tmp_path: Path, scrip
     fast, slow = own["local_batches"]
     assert fast > slow, "the fast device was told from the slow one"
     # The next run of the script knows what to expect, and `plan` can use the file.
-    earlier = earlier_run(tmp_path / "home", script)
+    earlier = earlier_run(tmp_path / "home", script, 24)
     assert earlier is not None
     assert earlier.batch == 24
     again = known_model(earlier.knowledge, read_cluster(devices).devices())
@@ -167,4 +167,4 @@ def test_a_run_that_cannot_be_read_counts_as_absent(tmp_path: Path) -> None:
         folder = tmp_path / "runs" / name
         folder.mkdir(parents=True)
         (folder / "knowledge.json").write_text(text)
-    assert earlier_run(tmp_path, tmp_path / "train.py") is None
+    assert earlier_run(tmp_path, tmp_path / "train.py", 24) is None

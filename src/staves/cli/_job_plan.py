@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from staves.cli._expectation import declared_lines
+from staves.cli._output import warn
 from staves.cli._service import service_packages
 from staves.engines.local import staves_home
 from staves.errors import InputError
@@ -18,7 +19,7 @@ from staves.hardware import Cluster, Configuration, peak_teraflops, read_cluster
 
 if TYPE_CHECKING:
     from staves.estimation import JobProfile
-    from staves.service import JobSpec
+    from staves.service import Job, JobSpec, Span
     from staves.steptime import StepTimeModel
 
 _MOST = 20_000  # configurations that are all compared; beyond, those of the fastest types
@@ -124,16 +125,15 @@ def _profile(
         if (kind := cluster.types[name].profile) is not None
     }
     wanted = batch or spec.reference
-    past = None if steptime is not None else _past_job(spec.name)
+    past = None if steptime is not None else _past_job(spec.name, cluster)
     if steptime is not None:
         source = f"the step-time file {steptime}"
         profile = _of_file(steptime, wanted or 1)
         bounds |= profile.bounds
     elif past is not None:
-        job, knowledge, known_batch = past
+        job, profile = past
         source = f"job {job}, an earlier one of this name"
-        wanted = wanted or known_batch
-        profile = JobProfile.from_knowledge(knowledge, wanted or 1)
+        wanted = wanted or profile.batch
     elif declared:
         source, profile = "the emulated types of the cluster file", JobProfile(1)
     else:
@@ -154,7 +154,7 @@ def _of_file(path: Path, batch: int) -> JobProfile:
     from staves.estimation import JobProfile
     from staves.steptime import read_model
 
-    model = read_model(path)
+    model = read_model(path, on_warning=warn)
     first = {device.type: device for device in reversed(model.devices)}
     several = len(model.devices) > 1
     return JobProfile(
@@ -166,8 +166,9 @@ def _of_file(path: Path, batch: int) -> JobProfile:
     )
 
 
-def _past_job(name: str) -> tuple[str, Mapping[str, Any], int | None] | None:
-    """Return id, knowledge and batch of the newest job of that name that has learned something."""
+def _past_job(name: str, cluster: Cluster) -> tuple[str, JobProfile] | None:
+    """Return id and profile of the newest job of that name of which a step is known; its batch is
+    that of its steps."""
     from staves.service import ServiceFolder
 
     folder = ServiceFolder(staves_home()).path
@@ -176,12 +177,30 @@ def _past_job(name: str) -> tuple[str, Mapping[str, Any], int | None] | None:
     with service_packages():
         from staves.service import Store
     with Store(folder, reader=True) as store:
-        jobs = store.jobs(limit=_REMEMBERED)
-    for job in reversed(jobs):
-        if job.record.name == name and job.knowledge and job.knowledge.get("lines"):
-            batch = job.progress.get("batch") or job.spec.reference
-            return job.record.id, job.knowledge, int(batch) if batch else None
+        for job in reversed(store.jobs(limit=_REMEMBERED)):
+            if job.record.name == name:
+                profile = _past_profile(job, store.spans(job.id), cluster)
+                if profile is not None:
+                    return job.id, profile
     return None
+
+
+def _past_profile(job: Job, spans: Sequence[Span], cluster: Cluster) -> JobProfile | None:
+    """Return the fits of a job; or else, by the rule of `staves profile`, what one device alone
+    took for a step; None where neither is known."""
+    from staves.estimation import JobProfile
+
+    batch = int(job.progress.get("batch") or job.spec.reference or 0)
+    step = job.progress.get("step_seconds")
+    if not batch:
+        return None
+    if job.knowledge and job.knowledge.get("lines"):
+        return JobProfile.from_knowledge(job.knowledge, batch)
+    if not step or not spans or len(spans[-1].devices) != 1:
+        return None
+    types = {device.name: device.type.name for device in cluster.devices()}
+    kind = types.get(spans[-1].devices[0])
+    return None if kind is None else JobProfile.from_step(kind, step, batch)
 
 
 def _speeds(profile: JobProfile, usable: Mapping[str, int]) -> dict[str, float]:

@@ -139,8 +139,10 @@ def raise_failure(outcome: Outcome) -> None:
                 f"{outcome.traceback}\n--- end of the script's output ---",
                 file=sys.stderr,
             )
+        log = f"its whole output: {outcome.log}"
         raise StavesError(
-            f"the script {outcome.failure()}", hint=f"its whole output: {outcome.log}"
+            f"the script {outcome.failure()}",
+            hint=f"{outcome.advice}; {log}" if outcome.advice else log,
         )
     if outcome.reason is not None:
         raise StavesError(outcome.reason)

@@ -58,8 +58,14 @@ def _log_of(about: dict[str, Any], rank: int) -> str:
     name = f"rank-{rank}"
     names = [log["name"] for log in about["logs"]]
     if name not in names:
-        there = "there are " + ", ".join(names) if names else "it has not started yet"
-        raise InputError(f"{about['name']}: there is no log of rank {rank}", hint=there)
+        ranks = [each for each in names if each.startswith("rank-")]
+        if ranks:
+            problem, hint = f"there is no log of rank {rank}", "there are " + ", ".join(ranks)
+        elif names:
+            problem, hint = f"rank {rank} has printed nothing", f"see staves show {about['name']}"
+        else:
+            problem, hint = f"there is no log of rank {rank}", "it has not started yet"
+        raise InputError(f"{about['name']}: {problem}", hint=hint)
     return name
 
 

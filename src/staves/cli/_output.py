@@ -33,6 +33,11 @@ messages = _Messages(stderr=True)
 """Progress and messages: never on standard output, where `--json` prints its document."""
 
 
+def warn(line: str) -> None:
+    """Print a warning."""
+    messages.print(f"staves: warning: {line}")
+
+
 def output() -> Console:
     """Return a console on standard output, for what a command prints for people."""
     return _Output()

@@ -12,7 +12,7 @@ import typer
 from rich.table import Table
 
 from staves.cli._job_plan import JobPlan, describe, plan_job
-from staves.cli._output import output, print_json
+from staves.cli._output import output, print_json, warn
 from staves.errors import InputError, printable, quoted
 from staves.hardware import Configuration
 
@@ -82,7 +82,7 @@ def plan(
         model, batch = about.model, about.batch
     else:
         assert steptime is not None
-        model = read_model(steptime)
+        model = read_model(steptime, on_warning=warn)
     if noise_scale is not None and reference is not None and max_batch is not None:
         with _about("--reference, --max-batch"):
             best = best_batch(
@@ -124,6 +124,10 @@ def _check_sources(
     if job is None and steptime is None:
         raise InputError(
             "--steptime is missing", hint="name a step-time file: --steptime FILE, or a job file"
+        )
+    if job is not None and job.suffix == ".py":
+        raise InputError(
+            f"{job}: is a script, not a job file", hint=f"measure it: staves profile {job}"
         )
     if job is None and cluster is not None:
         raise InputError("--cluster goes with a job file", hint="staves plan JOB --cluster FILE")
@@ -250,3 +254,5 @@ def _print_options(about: JobPlan) -> None:
     console = output()
     console.print()
     console.print(table)
+    if not about.document["communication_known"]:
+        console.print("Communication: 3 % a further device are assumed.", soft_wrap=True)

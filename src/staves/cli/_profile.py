@@ -24,7 +24,7 @@ from staves.cli._launching import (
     warn_of_near_options,
 )
 from staves.cli._output import messages, output, print_json
-from staves.cli._run_view import RunView
+from staves.cli._run_view import RunView, void_note
 from staves.engines.local import RunFolder, Supervisor, local_ranks, staves_home
 from staves.errors import InputError, StavesError, printable
 from staves.hardware import Device
@@ -36,6 +36,8 @@ _OPTIONS = ("--devices", "--max", "--batch", "--output", "--json")
 _ALONE = 20
 """Steps that one device takes alone: it has no second split to be measured."""
 _GRACE = 5.0  # seconds that workers may take to end
+_OF_A_FILE = ("devices", "communication", "void")
+"""What `--output` writes; `void` only of emulated devices."""
 _FACTORS = (0.25, 0.5, 1, 2, 4)
 """Batches that are predicted, beside the script's own."""
 
@@ -76,24 +78,30 @@ def profile(
     for warning in cluster.warnings:
         messages.print(f"staves: warning: {warning}", markup=False)
     local_ranks(chosen)  # refuses devices that this machine does not have
-    learned = _probe([sys.executable, str(path), *context.args], chosen, path, environ)
+    learned, late = _probe([sys.executable, str(path), *context.args], chosen, path, environ)
     model = _capped(_model(learned, chosen), learned.caps)
-    document = _document(model, learned, chosen)
+    document = _document(model, learned, chosen) | late
     if output_file is not None:
-        steptime = {key: document[key] for key in ("devices", "communication")}
+        steptime = {key: document[key] for key in _OF_A_FILE if key in document}
         output_file.write_text(json.dumps(steptime, indent=1) + "\n", encoding="utf-8")
     if as_json:
         print_json(document)
     else:
         _print(model, document)
+    if document.get("void") and output_file is not None:
+        line = f"warning: {output_file} is void, and says so: profile again on an idle machine"
+        messages.print(f"staves: {line}", markup=False, soft_wrap=True)
 
 
 def _probe(
     command: Sequence[str], devices: Sequence[Device], script: Path, environ: dict[str, str]
-) -> Learned:
-    """Run the script until it has told what there is to learn; then end it."""
+) -> tuple[Learned, dict[str, Any]]:
+    """Run the script until it has told what there is to learn; then end it.
+
+    Returns also how many steps of emulated devices were late, as `Deadlines.figures`.
+    """
     folder = RunFolder.create(staves_home(), f"profile-{script.stem}")
-    learned = Learned(folder, script)
+    learned = Learned(folder, script, emulated=any(device.type.emulated for device in devices))
     view = RunView(devices, json_wanted=True)
 
     def listen(rank: int, message: dict[str, Any]) -> None:
@@ -112,8 +120,9 @@ def _probe(
     )
     with view:
         view.say(f"profile {folder.name}")
-        view.losses = supervisor.losses
+        view.epochs.losses = supervisor.losses
         outcome = supervisor.run()
+    learned.ended(void=supervisor.deadlines.void)
     if not _enough(learned, len(devices)):
         raise_failure(outcome)
         raise StavesError(
@@ -122,7 +131,7 @@ def _probe(
         )
     if outcome.stopped_by is not None:
         raise_failure(outcome)
-    return learned
+    return learned, supervisor.deadlines.figures()
 
 
 def _enough(learned: Learned, devices: int) -> bool:
@@ -201,6 +210,9 @@ def _print(model: StepTimeModel, document: dict[str, Any]) -> None:
     console.print(lines)
     if document["emulated"]:
         console.print("EMULATED devices: compute durations are declared.")
+        if late := document.get("deadlines"):
+            told = f"{late['missed']} of {late['device_steps']} device steps were late."
+            console.print(void_note(late) if document["void"] else told, soft_wrap=True)
     if document["assumed"]:
         console.print(
             "One device alone: a tenth of a step is taken not to grow with the batch.",
@@ -221,7 +233,7 @@ def _print(model: StepTimeModel, document: dict[str, Any]) -> None:
             f"{each['batch']}{own}",
             f"{step * 1e3:.1f} ms",
             f"{even * 1e3:.1f} ms",
-            f"{even / step:.2f} x" if step else "-",
+            f"{even / step:.2f} x" if step and not document.get("void") else "-",
             f"{each['samples_per_second']:,.0f}" if step else "-",
             ",".join(map(str, each["local_batches"])),
         )

@@ -9,7 +9,7 @@ import typer
 from rich.live import Live
 
 from staves.cli._output import output, print_json
-from staves.cli._service import AsJson, ago, client, configuration, print_table, table
+from staves.cli._service import AsJson, ago, client, configuration, epoch, print_table, table
 from staves.errors import InputError
 
 _COLUMNS = ("id", "name", "state", "devices", "epoch", "step", "loss", "submitted", "reason")
@@ -48,7 +48,7 @@ def _row(job: dict[str, Any]) -> tuple[object, ...]:
         job["name"],
         job["state"],
         configuration(job["devices"]) if job["devices"] else None,
-        progress.get("epoch"),
+        epoch(job),
         progress.get("step"),
         progress.get("loss"),
         ago(job["submitted"]),

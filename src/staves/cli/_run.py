@@ -99,12 +99,11 @@ def run(
     local_ranks(chosen)  # refuses devices that this machine does not have
     folder = RunFolder.create(staves_home(), path.stem)
     view = RunView(chosen, json_wanted=as_json)
-    earlier = earlier_run(staves_home(), path)
-    learned = Learned(folder, path)
+    if split is None:
+        view.earlier = lambda batch: earlier_run(staves_home(), path, batch)
+    learned = Learned(folder, path, emulated=any(device.type.emulated for device in chosen))
     with view:
         view.say(f"run {folder.name}")
-        if earlier is not None and split is None:
-            view.expect_as(earlier, batch)
         supervisor = Supervisor(
             [sys.executable, str(path), *context.args],
             chosen,
@@ -116,8 +115,9 @@ def run(
             on_output=view.output,
             on_warning=view.warn,
         )
-        view.losses = supervisor.losses
+        view.epochs.losses = supervisor.losses
         outcome = supervisor.run()
+    learned.ended(void=supervisor.deadlines.void)
     raise_failure(outcome)
     figures = summarise(outcome, supervisor.losses, supervisor.deadlines)
     figures["run"] = folder.name

@@ -35,9 +35,10 @@ def write_run_report(
         "step-time": _step_time,
         "idle-share": _idle,
         "total-batch": _batch,
-        "noise-scale": _noise_scale,
-        "goodput": _goodput,
     }
+    if any(row["noise_scale"] is not None for row in rows):  # the batch adapts
+        plots |= {"noise-scale": _noise_scale}
+    plots |= {"goodput": _goodput}
     pictures = {}
     with drawing():
         for each, plot in plots.items():
@@ -152,7 +153,7 @@ def _summary(figures: Mapping[str, Any]) -> str:
         rows.append(("step, predicted", _ms(predicted)))
     if even is not None:
         rows.append((f"step with an even split ({figures['even_step_source']})", _ms(even)))
-    if step is not None and even is not None:
+    if step is not None and even is not None and not figures.get("void"):
         rows.append(("against an even split", f"{even / step['p50']:.2f} x as fast"))
     rows += [(f"{end} epoch's loss", f"{loss[end]:.4g}") for end in loss if _number(loss[end])]
     rows += [(name, f"{value:.4g}") for name, value in figures.get("metrics", {}).items()]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import math
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from types import TracebackType
 from typing import Any
@@ -17,11 +18,12 @@ from rich.table import Column, Table
 from staves.cli._expectation import declared_model, expectation, known_model
 from staves.cli._knowledge import EarlierRun
 from staves.cli._output import messages
-from staves.engines.local import EpochLosses
+from staves.engines.local import EpochLog
 from staves.errors import InputError
 from staves.hardware import Device
 
 _LINE_EVERY = 5.0  # seconds between progress lines where there is no terminal
+_EPOCH_WIDTH, _BAR_WIDTH = 9, 10  # characters of a progress line
 _MOST_SHOWN = 8  # local batches that fit on a progress line
 
 
@@ -43,8 +45,9 @@ class RunView:
         self._task: TaskID | None = None
         self._split: list[int] = []
         self._expected = False
-        self._log: dict[str, Any] | None = None
-        self.losses = EpochLosses()  # the supervisor's, once there is one
+        self.epochs = EpochLog(self.say)
+        self.earlier: Callable[[int], EarlierRun | None] = lambda batch: None
+        """Finds an earlier run that started with the same batch, in samples."""
         self._printed = time.monotonic()
 
     def __enter__(self) -> RunView:
@@ -57,8 +60,10 @@ class RunView:
         )
         if messages.is_terminal:
             self._progress = Progress(
-                TextColumn("{task.description}", table_column=Column(no_wrap=True, min_width=9)),
-                BarColumn(bar_width=10),
+                TextColumn(
+                    "{task.description}", table_column=Column(no_wrap=True, min_width=_EPOCH_WIDTH)
+                ),
+                BarColumn(bar_width=_BAR_WIDTH),
                 TextColumn("{task.fields[figures]}"),
                 console=messages,
                 transient=True,
@@ -73,7 +78,7 @@ class RunView:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._show_log(whole_only=False)
+        self.epochs.close()
         if self._progress is not None:
             self._progress.stop()
 
@@ -101,68 +106,44 @@ class RunView:
         if kind == "say":
             self._split = message.get("local_batches", self._split)
             if message.get("stage") == "even":
-                self._expect_as_declared(sum(self._split))
+                self._expect(sum(self._split))
             self.say(message["text"])
         elif kind == "progress":
             self._show_progress(message)
-        elif kind == "epoch":
-            self._show_log(whole_only=True)
-        elif kind == "log":
-            self._show_log(whole_only=False)
-            self._log = message
-            self._show_log(whole_only=True)
+        self.epochs.message(rank, message)
 
-    def expect_as(self, earlier: EarlierRun, batch: int | None) -> None:
-        """Say what to expect of these devices by what an earlier run has learned of them.
-
-        Args:
-            earlier: of the same script.
-            batch: the total batch; that of the earlier run where it is not known.
-        """
-        try:
-            model = known_model(earlier.knowledge, self._devices)
-        except InputError:  # another version has written it: it is measured again
-            return
-        samples = batch or earlier.batch
-        text = None if model is None else expectation(model, samples)
-        if text is not None and len(self._devices) > 1:
-            self._expected = True
-            self.say(f"expected, by run {earlier.run}, of a batch of {samples}: {text}")
-
-    def _expect_as_declared(self, batch: int) -> None:
-        """Say what to expect of emulated devices, once, where nothing better has been said."""
-        if self._expected or len(self._split) != len(self._devices):
+    def _expect(self, batch: int) -> None:
+        """Say, once, what to expect of a batch: by an earlier run, or as the devices declare."""
+        if self._expected or len(self._devices) < 2 or len(self._split) != len(self._devices):
             return
         self._expected = True
-        model = declared_model(self._devices)
+        earlier, model = self.earlier(batch), None
+        if earlier is not None:
+            # Knowledge that another version has written tells nothing: it is measured again.
+            with contextlib.suppress(InputError):
+                model = known_model(earlier.knowledge, self._devices)
+        source = "declared durations without communication" if model is None else ""
+        if earlier is not None and model is not None:
+            source = f"run {earlier.run}, of a batch of {batch}"
+        model = model or declared_model(self._devices)
         text = None if model is None else expectation(model, batch)
         if text is not None:
-            self.say(f"expected, by declared durations without communication: {text}")
-
-    def _show_log(self, *, whole_only: bool) -> None:
-        """Print the epoch's line once all ranks have told their loss of it, or it is late."""
-        log = self._log
-        if log is None or (whole_only and self.losses.told(log["epoch"] - 1) < len(self._split)):
-            return
-        self._log = None
-        epoch = log["epoch"] - 1
-        values = {"loss": self.losses.mean(epoch), **log["metrics"]}
-        shown = ", ".join(f"{k} {v:.4g}" for k, v in values.items() if v is not None)
-        covered = self.losses.covered(epoch)
-        if covered is not None and covered < 1 and self.losses.told(epoch):
-            shown += f" (loss over {min(covered, 0.999):.1%} of the samples: a rank was lost)"
-        self.say(f"epoch {log['epoch']}: {shown}")
+            self.say(f"expected, by {source}: {text}")
 
     def _show_progress(self, progress: dict[str, Any]) -> None:
+        total = progress["total_samples"]
+        if total and progress["samples"] >= total:  # its end; there is no epoch beyond it
+            return
         parts = progress_parts(progress)
         epoch = f"epoch {progress['epoch'] + 1}"
         if self._progress is not None and self._task is not None:
+            room = messages.width - max(len(epoch), _EPOCH_WIDTH) - _BAR_WIDTH - 2  # and two gaps
             self._progress.update(
                 self._task,
                 description=epoch,
                 completed=progress["position"] or 0,
                 total=progress["length"],
-                figures=", ".join(parts[1:]),  # the bar says how far it is
+                figures=fitting(parts[1:], room),  # the bar says how far it is
             )
         elif progress["step"] and time.monotonic() - self._printed >= _LINE_EVERY:
             self._printed = time.monotonic()
@@ -188,11 +169,11 @@ class RunView:
         if predicted is not None:
             line += f", predicted {_ms(predicted)}"
         if even is not None:
-            source = figures["even_step_source"]
-            line += f"; even split {_ms(even)} ({source}): {even / step['p50']:.2f} x as fast"
+            line += f"; even split {_ms(even)} ({figures['even_step_source']})"
         if figures.get("void"):
-            late, of = figures["deadlines"]["missed"], figures["deadlines"]["device_steps"]
-            line += f"  [VOID: {late} of {of} emulated device steps were late; the machine is busy]"
+            line += f"  [{void_note(figures['deadlines'])}]"
+        elif even is not None:
+            line += f": {even / step['p50']:.2f} x as fast"
         self.say(line)
 
 
@@ -200,9 +181,24 @@ def _ms(seconds: float) -> str:
     return f"{seconds * 1e3:.1f} ms"
 
 
+def void_note(deadlines: dict[str, int]) -> str:
+    """Say that figures are void, and why: by the `deadlines` of a run's figures."""
+    late, of = deadlines["missed"], deadlines["device_steps"]
+    return f"VOID: {late} of {of} emulated device steps were late; the machine is busy"
+
+
+def fitting(parts: Sequence[str], room: int) -> str:
+    """Return the parts, separated by commas, without those that no longer fit in `room`."""
+    line = ""
+    for part in parts:
+        longer = f"{line}, {part}" if line else part
+        line = longer if len(longer) <= room else line
+    return line
+
+
 def progress_parts(progress: dict[str, Any]) -> list[str]:
     """Return what a progress line says, by a rank 0's progress message; what is unknown is left
-    out. The most wanted comes first: a narrow terminal cuts the end."""
+    out. The most wanted comes first: what does not fit on a narrow terminal is dropped."""
     parts = [f"step {progress['step']}"]
     batch, step = progress["batch"], progress["step_seconds"]
     rate = batch / step["p50"] if step else None

@@ -125,6 +125,14 @@ def configuration(devices: Iterable[str]) -> str:
     return str(Configuration(Counter(d.partition("/")[2].rpartition("-")[0] for d in devices)))
 
 
+def epoch(job: dict[str, Any]) -> int | None:
+    """Return the epoch that a job is in, from 1 as `run` counts; None where it trains none."""
+    passed: int | None = (job["progress"] or {}).get("epoch")
+    if passed is None:
+        return None
+    return max(1, passed) if job["state"] == "finished" else passed + 1
+
+
 def milliseconds(seconds: float | dict[str, float] | None) -> str | None:
     """Return a short time, or the median of several; None where there is none."""
     if isinstance(seconds, dict):

@@ -15,6 +15,7 @@ from staves.cli._service import (
     cell,
     client,
     configuration,
+    epoch,
     lasting,
     milliseconds,
     print_table,
@@ -55,7 +56,7 @@ def _lines(document: dict[str, Any]) -> Iterator[tuple[str, object]]:
     for name in _TIMES:
         yield name, None if document[name] is None else f"{ago(document[name])} ago"
     progress = document["progress"] or {}
-    yield "progress", ", ".join(_progress(progress))
+    yield "progress", ", ".join(_progress(document))
     yield "step time", ", ".join(_step_time(progress))
     if progress.get("metrics"):
         yield "metrics", ", ".join(f"{k} {cell(v)}" for k, v in progress["metrics"].items())
@@ -64,10 +65,12 @@ def _lines(document: dict[str, Any]) -> Iterator[tuple[str, object]]:
     yield "speeds", ", ".join(_speeds(document["knowledge"] or {}))
 
 
-def _progress(progress: dict[str, Any]) -> Iterator[str]:
+def _progress(document: dict[str, Any]) -> Iterator[str]:
+    progress = document["progress"] or {}
     for name in ("step", "epoch", "loss", "batch"):
-        if progress.get(name) is not None:
-            yield f"{name} {cell(progress[name])}"
+        value = epoch(document) if name == "epoch" else progress.get(name)
+        if value is not None:
+            yield f"{name} {cell(value)}"
     if progress.get("total_samples"):
         yield f"{progress.get('samples', 0)} of {progress['total_samples']} samples"
 

@@ -76,6 +76,11 @@ def prepare(file: Path) -> Prepared:
     Raises:
         InputError: the file is malformed, or the working directory is too large.
     """
+    if file.suffix == ".py":
+        raise InputError(
+            f"{file}: is a script, not a job file",
+            hint=f"a job file has the line `run: python {file.name}`",
+        )
     with service_packages():
         from staves import service
     home = staves_home()

@@ -25,6 +25,8 @@ def settled(view: View, *, pausing: bool = False) -> tuple[Decision, list[int]]:
             continue
         if job.pinned:
             why = "it cannot be resized"
+        elif job.guaranteed > 0 and job.settling:
+            why = "it is being measured, or has just changed"
         elif job.guaranteed > 0:
             why = "devices of it are guaranteed"
         elif pausing and job.pause_left > 0:

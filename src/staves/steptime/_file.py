@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -66,25 +67,39 @@ class _CommunicationDocument(Document):
 class _StepTimeDocument(Document):
     devices: list[_DeviceDocument]
     communication: _CommunicationDocument
+    void: bool = False
 
     def model(self) -> StepTimeModel:
         devices = tuple(device.device() for device in self.devices)
         return StepTimeModel(devices, self.communication.communication())
 
 
-def read_model(path: Path | str) -> StepTimeModel:
+def _unheard(line: str) -> None:
+    """Take a warning that nobody wants to hear."""
+
+
+def read_model(path: Path | str, *, on_warning: Callable[[str], None] = _unheard) -> StepTimeModel:
     """Read a step-time file (JSON, whatever its name).
+
+    Args:
+        path: of the file.
+        on_warning: called with a line where the file says that it is void: measured on emulated
+            devices of which too many steps were late.
 
     Raises:
         InputError: the file is absent, unreadable, malformed or describes no model: unknown keys,
             negative, non-finite or huge numbers, no device, two of one name, bad buckets.
     """
-    return parse_model(read_text(path), source=str(path))
+    return parse_model(read_text(path), source=str(path), on_warning=on_warning)
 
 
-def parse_model(text: str, *, source: str) -> StepTimeModel:
-    """Parse the text of a step-time file; `source` names it in errors. Raises as `read_model`."""
+def parse_model(
+    text: str, *, source: str, on_warning: Callable[[str], None] = _unheard
+) -> StepTimeModel:
+    """Parse the text of a step-time file; `source` names it in errors. Else as `read_model`."""
     document = parse(text, _StepTimeDocument, source=source, json_only=True)
+    if document.void:
+        on_warning(f"{source} is void: the machine was too busy when it was measured")
     try:
         return document.model()
     except InputError as error:

@@ -82,7 +82,14 @@ class Teller:
         """This rank's part of the epoch's loss so far, and how far into the epoch training is."""
         loss, samples = figures.loss_so_far()
         reached = samples if loader is None else loader.cursor.position
-        self._channel.send(kind, epoch=figures.epochs, loss=loss, samples=samples, reached=reached)
+        self._channel.send(
+            kind,
+            epoch=figures.epochs,
+            loss=loss,
+            samples=samples,
+            reached=reached,
+            deadlines=figures.deadlines(),
+        )
 
     def progress(
         self,

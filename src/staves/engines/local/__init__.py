@@ -2,7 +2,9 @@
 
 from staves.engines.local._attempt import AttemptFolder, newest_attempt
 from staves.engines.local._control import ask
+from staves.engines.local._deadlines import Deadlines
 from staves.engines.local._engine import LocalEngine
+from staves.engines.local._epoch_log import EpochLog
 from staves.engines.local._folder import RunFolder, staves_home
 from staves.engines.local._history import job_ledger
 from staves.engines.local._losses import EpochLosses
@@ -12,6 +14,8 @@ from staves.engines.local._supervisor import Supervisor
 
 __all__ = [
     "AttemptFolder",
+    "Deadlines",
+    "EpochLog",
     "EpochLosses",
     "LocalEngine",
     "Outcome",

@@ -14,6 +14,8 @@ from typing import Any
 from staves.engines._base import Ended, Launch
 from staves.engines.local._attempt import AttemptFolder
 from staves.engines.local._devices import from_document
+from staves.engines.local._epoch_log import EpochLog
+from staves.engines.local._logs import LogFolder
 from staves.engines.local._outcome import Outcome, summarise
 from staves.engines.local._status import StatusFile
 from staves.engines.local._supervisor import Supervisor
@@ -45,9 +47,13 @@ class Detached:
             local_ranks=local_ranks,
             on_turn=self._turn,
             on_worker=folder.started,
-            on_message=self.status.message,
+            on_message=self._message,
             on_warning=lambda line: print(f"warning: {line}", flush=True),
         )
+
+        self._logs = LogFolder(folder.logs(1))
+        self._epochs = EpochLog(self._say)
+        self._epochs.losses = self.supervisor.losses
 
     def run(self) -> Ended:
         """Run it to its end."""
@@ -62,8 +68,20 @@ class Detached:
         if (self.folder.path / "stop.json").exists():
             return Ended("stopped", "before it was started")
         outcome = self.supervisor.run()
+        self._epochs.close()
+        self._logs.close()
         self.status.close(finished=outcome.ok)
         return self._ended(outcome)
+
+    def _message(self, rank: int, message: dict[str, Any]) -> None:
+        self.status.message(rank, message)
+        self._epochs.message(rank, message)
+
+    def _say(self, line: str) -> None:
+        """Put a line into rank 0's log, where `staves run` would show it: among its output."""
+        warning = self._logs.write("rank-0", f"staves: {line}\n".encode())
+        if warning is not None:
+            print(f"warning: {warning}", flush=True)
 
     def _turn(self) -> None:
         """Look for what was asked meanwhile, and write how things stand."""
@@ -117,6 +135,7 @@ class Detached:
         if outcome.failed is not None:
             last = outcome.traceback.strip().rpartition("\n")[2].strip()
             reason = f"{outcome.failure()}{': ' if last else ''}{last}"
+            reason += f" ({outcome.advice})" if outcome.advice else ""
             return Ended("failed", reason, status=outcome.status)
         return Ended("failed", outcome.reason or "")
 

@@ -23,6 +23,8 @@ def job_ledger(folder: RunFolder) -> tuple[Path, int | None, list[dict[str, Any]
     kept = folder.path / "ledger.json"
     if kept.exists():
         path = Path(folder.read("ledger.json")["path"])
+    elif not path.exists():
+        raise StavesError(f"{folder.name}: it trained no step", hint="there is nothing to prove")
     rows = read_ledger(path)
     lengths = [row["length"] for row in rows if row.get("kind") == "data"]
     if not lengths:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from staves.engines.local._deadlines import Deadlines
 from staves.engines.local._logs import LogFolder
 from staves.engines.local._losses import EpochLosses
 from staves.engines.local._worker import Worker
-from staves.hardware import MISSES_ALLOWED
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +62,23 @@ class Outcome:
             failed += " checkpoint"
         return failed
 
+    @property
+    def advice(self) -> str | None:
+        """What helps against the failure; None where nothing is known to help.
 
-def summarise(
-    outcome: Outcome, losses: EpochLosses, of_leavers: list[dict[str, int]]
-) -> dict[str, Any]:
+        Memory that runs out in the prepared model or in the backward pass never comes to this: the
+        samples at once are lowered. What the script computes between the two is not seen.
+        """
+        error = self.traceback.rstrip().rpartition("\n")[2]
+        if "OutOfMemoryError" not in error and "out of memory" not in error:
+            return None
+        return (
+            "memory ran out between forward and backward: compute the loss in the model's forward,"
+            " where Staves lowers the samples at once"
+        )
+
+
+def summarise(outcome: Outcome, losses: EpochLosses, deadlines: Deadlines) -> dict[str, Any]:
     """Return the run's figures: those of its last rank 0, with all ranks' losses and deadlines.
 
     The history is left out: `Outcome.history` has it.
@@ -84,15 +97,9 @@ def summarise(
         "last": losses.mean(last),
         "covered": {"first": losses.covered(first), "last": losses.covered(last)},
     }
-    deadlines = [r["deadlines"] for r in outcome.reports.values() if r["deadlines"] is not None]
-    deadlines += of_leavers
     del figures["deadlines"], figures["history"]
-    if deadlines:
-        steps = sum(d["steps"] for d in deadlines)
-        missed = sum(d["missed"] for d in deadlines)
-        figures["emulated"] = True
-        figures["deadlines"] = {"device_steps": steps, "missed": missed}
-        figures["void"] = missed > MISSES_ALLOWED * steps
+    if late := deadlines.figures():
+        figures |= {"emulated": True, **late}
     return figures
 
 

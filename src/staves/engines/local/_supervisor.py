@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+from staves.engines.local._deadlines import Deadlines
 from staves.engines.local._environment import of_all_devices, of_all_workers, of_one_device
 from staves.engines.local._folder import RunFolder, staves_home
 from staves.engines.local._history import History
@@ -119,7 +120,7 @@ class Supervisor:
         self._early_ends: dict[int, End] = {}  # of members not started yet
         self.losses = EpochLosses()
         self._pulse = Pulse(silence=max(grace, _LEASE))
-        self.deadlines: list[dict[str, int]] = []  # of members that have left
+        self.deadlines = Deadlines()
         self._reports: dict[int, dict[str, Any]] = {}
         self._stores: list[StoreProcess] = []
         self._outcome: Outcome | None = None
@@ -298,6 +299,7 @@ class Supervisor:
         for message in worker.messages():
             kind = message["kind"]
             self._pulse.heard(member, message, now)
+            self.deadlines.take(member, message)
             if kind == "hello":
                 joiner, self._elastic = worker.greet(message), not message["fixed"]
                 self._minimum = self._minimum if self._elastic else len(self._initial)
@@ -316,8 +318,6 @@ class Supervisor:
             elif kind == "formed":
                 if message["rank"] == 0:
                     self._history.formed(message)
-            elif kind == "deadlines" and message["deadlines"] is not None:
-                self.deadlines.append(message["deadlines"])
             elif kind == "left":
                 worker.left = True
             elif kind == "saved":
