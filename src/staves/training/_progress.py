@@ -67,7 +67,7 @@ class Progress:
         if self.adaptation is not None and adaptation is not None:
             self.adaptation.load_document(adaptation)
         elif self.adaptation is not None:
-            self.adaptation.progress = float(self.figures.steps)
+            self.adaptation.count_steps(self.figures.steps)
 
     @property
     def batch(self) -> int | None:

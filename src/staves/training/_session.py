@@ -61,7 +61,7 @@ class Session:
         profile = environment.device.profile
         self.pacer = None if profile is None else Pacer(profile)
         self.timer = step_timer(device, self.pacer)
-        self.measuring = Measuring()
+        self.measuring = Measuring(declared=self.pacer is not None)
         self.figures = Figures(self.pacer)
         self.stepper = Stepper(
             self.timer, self.pacer, self.figures, self._total, self._lost, self._ran_out
@@ -458,16 +458,20 @@ class Session:
             self.teller.progress(*about, now=now, whole=self.rank == 0)
 
     def _tell_plan(self) -> None:
-        if self.rank == 0 and self.world_size > 1:
-            self.teller.plan(self.plan, step=self.committed_steps)
+        adaptation = self.progress.adaptation
+        if self.rank == 0 and (self.world_size > 1 or adaptation is not None):
+            self.teller.plan(self.plan, step=self.committed_steps, adaptation=adaptation)
 
     # -- decisions
 
     def _decide(self) -> None:
         """Gather what was measured, decide on rank 0, and tell all ranks."""
         planner, step = self.planner, self.committed_steps
+        adaptation = self.progress.adaptation
         assert planner is not None
-        changed = self.measuring.decide(planner, self._exchange, step, self.progress.noise_scale)
+        changed = self.measuring.decide(
+            planner, self._exchange, step, None if adaptation is None else adaptation.acted_on
+        )
         self.batch = planner.batch
         self.progress.decided(planner)
         self.teller.knowledge(self.progress.knowledge, rank=self.rank)
@@ -477,4 +481,6 @@ class Session:
             if self.loader is not None:
                 self.loader.reissue()
             self._tell_plan()
+        elif self.rank == 0 and adaptation is not None and planner.adapts:
+            self.teller.kept(planner.plan, step=step, adaptation=adaptation)
         self.timer.pause()

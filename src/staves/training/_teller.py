@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 
+from staves.training._adaptation import Adaptation
 from staves.training._board import scalars
 from staves.training._channel import Channel
 from staves.training._checkpoint import Checkpoints
@@ -25,6 +26,7 @@ class Teller:
         self._channel = channel
         self._last = self._evaluating = 0.0
         self._knowledge: Knowledge | None = None
+        self._kept: object = None  # what was last said of the total batch
 
     def formed(
         self, generation: Generation, *, step: int, loader: Loader | None, checkpoint: str | None
@@ -40,10 +42,24 @@ class Teller:
             checkpoint=checkpoint,
         )
 
-    def plan(self, plan: Plan, *, step: int) -> None:
+    def plan(self, plan: Plan, *, step: int, adaptation: Adaptation | None = None) -> None:
         """A new split is in use."""
         text = f"step {step}: {plan.describe()}"
+        if adaptation is not None and plan.stage == "optimal":
+            text += f"; {adaptation.describe_noise()}"
+        self._kept = None if plan.verdict is None else plan.verdict.kind
         self._channel.say(text, local_batches=list(plan.local_batches), stage=plan.stage)
+
+    def kept(self, plan: Plan, *, step: int, adaptation: Adaptation) -> None:
+        """The total batch could have changed, and has not: why, where that was not said yet."""
+        why = f"batch stays {plan.batch}"
+        kind: object = plan.batch
+        if plan.verdict is not None and adaptation.noise_scale is not None:
+            why, kind = plan.verdict.describe(), plan.verdict.kind
+        if kind != self._kept:
+            self._kept = kind
+            text = f"step {step}: {why}; {adaptation.describe_noise()}"
+            self._channel.say(text)
 
     def step(self, generation: Generation, step: int, cut: Cut) -> None:
         """A step has been committed: a row of the ledger."""
@@ -117,7 +133,7 @@ class Teller:
             position=None if loader is None else loader.cursor.position,
             length=None if loader is None else loader.cursor.length,
             batch=plan.batch,
-            goodput=plan.goodput,
+            goodput=figures.goodput(plan),
             **figures.adaptive(),
             local_batches=list(plan.local_batches),
             plan_step_seconds=figures.step_percentiles(last=200, of_plan=True),
