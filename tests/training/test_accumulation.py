@@ -77,6 +77,47 @@ def test_a_schedule_moves_once_a_step() -> None:
     assert schedule.get_last_lr() == [0.03125]
 
 
+@pytest.mark.filterwarnings("ignore:Detected call")  # torch's own sign of the same mistake
+@pytest.mark.parametrize("over", ["inner", "prepared"])
+def test_a_schedule_that_is_not_prepared_is_told_and_refused_within_a_step(
+    over: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = staves.init(batch_size=BATCH, max_local_batch=5)
+    module = nn.Linear(64, 10)
+    sgd = torch.optim.SGD(module.parameters(), lr=1.0)
+    model, optimizer = run.prepare(module, sgd)
+    schedule = torch.optim.lr_scheduler.StepLR(sgd if over == "inner" else optimizer, 1, 0.5)
+
+    def train() -> None:
+        for _ in run.epochs(1):
+            for inputs, classes, _tags in run.loader(Examples(torch.float32)):
+                run.backward(loss_of(model(inputs), classes))
+                optimizer.step()
+                schedule.step()
+
+    with pytest.raises(TrainingError, match="changed between two micro-batches"):
+        train()
+    assert "schedule is not prepared" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("over", ["inner", "prepared"])
+def test_no_warning_where_schedules_are_prepared(
+    over: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = staves.init(batch_size=BATCH)
+    module = nn.Linear(64, 10)
+    sgd = torch.optim.SGD(module.parameters(), lr=1.0)
+    model, optimizer = run.prepare(module, sgd)
+    about = sgd if over == "inner" else optimizer
+    schedule = run.prepare(torch.optim.lr_scheduler.CosineAnnealingLR(about, 5))
+    for _ in run.epochs(1):
+        for inputs, classes, _tags in run.loader(Examples(torch.float32)):
+            run.backward(loss_of(model(inputs), classes))
+            optimizer.step()
+            schedule.step()
+    assert "not prepared" not in capsys.readouterr().err
+
+
 def weighted_gradient(cap: int | None, data: Examples) -> Any:
     run = staves.init(batch_size=BATCH, max_local_batch=cap)
     model = build("tagger", F64)

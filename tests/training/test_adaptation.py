@@ -60,6 +60,87 @@ def test_progress_is_the_sum_of_gains_and_short_batches_count_as_steps() -> None
     assert adaptation.progress == pytest.approx(22, rel=1e-5)
 
 
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("pinned", [16, 10, 63])
+def test_below_the_reference_passes_stay_passes(pinned: int, known: bool) -> None:
+    """1024 samples, a reference of 64: a pass is worth 16 steps of it, whatever is measured."""
+    adaptation = Adaptation(staves.Adaptive(64), pinned=pinned)
+    adaptation.target = 8 * 16.0
+    samples = 0
+    while not adaptation.complete:
+        adaptation.committed(pinned, measured(64.0, pinned) if known else None)
+        samples += pinned
+    assert 8 * 1024 <= samples < 8 * 1024 + pinned
+    assert adaptation.gain(1) == adaptation.gain(pinned) == pinned / 64, "a short last batch"
+    adam = torch.optim.AdamW(nn.Linear(1, 1).parameters())
+    assert adaptation.learning_rate_factor(pinned, sgd()) == pinned / 64
+    assert adaptation.learning_rate_factor(pinned, adam) == pytest.approx((pinned / 64) ** 0.5)
+
+
+@given(st.lists(st.integers(33, 500), min_size=1, max_size=30), st.floats(1, 256), st.integers(1))
+def test_a_schedule_ends_with_training(batches: list[int], scale: float, target: int) -> None:
+    adaptation = settled(scale)  # which has made 20 moves
+    target = adaptation.target = 20 + target % 40 + 1
+    moves, place = 20, 0
+    while not adaptation.complete:
+        batch = batches[place % len(batches)]
+        moves += adaptation.schedule_moves(batch)
+        adaptation.committed(batch, None)
+        assert moves <= target
+        place += 1
+    assert moves == target
+    adaptation.target = target + 10.0  # a second loop
+    while not adaptation.complete:
+        moves += adaptation.schedule_moves(100)
+        adaptation.committed(100, None)
+    assert moves == target + 10
+
+
+def test_moves_made_go_with_the_state() -> None:
+    adaptation = settled(64.0)
+    adaptation.target = 21.0
+    adaptation.committed(128, None)  # worth two steps: one beyond the target
+    document = adaptation.to_document()
+    other = Adaptation(staves.Adaptive(32))
+    other.load_document(document)
+    other.target = 31.0
+    for _ in range(9):
+        assert other.schedule_moves(32) >= 1
+        other.committed(32, None)
+    assert other.complete
+    assert other.to_document()["moves"] == 31
+
+
+def test_the_factor_told_is_that_of_a_whole_batch() -> None:
+    adaptation = settled(64.0, learning_rate="linear")
+    adaptation.batch = 128
+    assert adaptation.learning_rate_factor(128, sgd()) == 4.0
+    assert adaptation.learning_rate_factor(48, sgd()) == 1.5
+    assert adaptation.factor == 4.0
+
+
+def test_what_is_not_known_is_not_told() -> None:
+    unknown = Adaptation(staves.Adaptive(32))
+    for step in range(20):  # the gradient cannot be told from 0
+        unknown.committed(32, Measured(NoiseScale((-1.0) ** step, 0.0), 32, False))
+    assert unknown.running.interval() == (0.0, math.inf)
+    assert (unknown.acted_on, unknown.noise_scale) == (0.0, None)
+    assert unknown.describe_noise() == "noise scale not known yet"
+    assert unknown.goodput(64, 0.5) is None
+    assert unknown.goodput(32, 0.5) == 64.0
+    figures = Figures(None)
+    figures.adaptation = unknown
+    assert figures.adaptive()["noise_scale"] is None
+    known = settled(64.0)
+    assert known.describe_noise() == "noise scale 64"
+    assert known.goodput(128, 0.5) == pytest.approx(2 * 32 / 0.5, rel=1e-5)
+    least = Adaptation(staves.Adaptive(32))
+    for step in range(20):
+        least.committed(32, Measured(NoiseScale(0.01 + (-1.0) ** step, 64.0), 32, False))
+    assert math.isinf(least.running.interval()[1])
+    assert least.describe_noise() == f"noise scale >= {least.noise_scale:.0f}"
+
+
 def test_nothing_is_gained_before_anything_is_known() -> None:
     adaptation = Adaptation(staves.Adaptive(32))
     assert adaptation.noise_scale is None

@@ -94,7 +94,9 @@ def test_trains_as_one_process_with_the_same_batches(name: str, rule: str, tmp_p
     assert any(len(set(step["local_batches"])) > 1 for step in steps)
     check_cursor(steps)
     assert report["samples"] == sum(batches)
-    assert report["reference_steps"] >= 4 * -(-SAMPLES // REFERENCE)
+    target = 4 * -(-SAMPLES // REFERENCE)
+    assert report["reference_steps"] >= target
+    assert result["moves"] == target, "the schedule ends with training, not beyond"
     assert report["batch"] == sum(steps[-1]["local_batches"])
     for before, after in pairwise(steps):
         assert sum(after["local_batches"]) <= 4 * sum(before["local_batches"])

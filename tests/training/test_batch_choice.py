@@ -106,3 +106,27 @@ def test_micro_steps_add_up(seed: int, micro_steps: int, each: int) -> None:
     assert (alone.samples, alone.micro_steps) == (each, 1)
     assert alone.forward == pytest.approx(forward.seconds(each))
     assert alone.backward == pytest.approx(backward.seconds(each))
+
+
+def test_why_a_batch_is_taken_or_kept() -> None:
+    device = Device("d", "x", Line(0.1, 1e-4), Line(0.1, 2e-4))
+    model = StepTimeModel((device,), Communication((1.0,), (0.0,)))
+
+    def why(scale: float, current: int, most: int = 10**6) -> str:
+        allowed = BatchRange(16, 16, most)
+        choice = choose_batch(
+            model, scale, allowed, current=current, micro_steps=1, least_micro_steps=1
+        )
+        assert choice.verdict is not None
+        assert choice.verdict.chosen == choice.batch
+        return choice.verdict.describe()
+
+    best = round((600 * 0.2 / 3e-4) ** 0.5)
+    values = [b / (0.2 + 3e-4 * b) * efficiency(600.0, b, 16) for b in (600, best, 16, 64)]
+    assert why(600.0, 600) == (
+        f"batch stays 600: {best} would gain {(values[1] / values[0] - 1) * 100:.0f} %"
+    )
+    assert why(600.0, best) == f"batch stays {best}: the best now"
+    assert why(1e6, 64, most=64) == "batch stays 64: the largest allowed, and the best"
+    gain = f"{(values[3] / values[2] - 1) * 100:.0f} %"
+    assert why(600.0, 16) == f"batch 16 -> 64: {gain} more goodput"

@@ -10,7 +10,9 @@ from typing import Any, ClassVar
 
 import pytest
 
+import staves
 from staves.errors import InputError, StavesError
+from staves.training._adaptation import Adaptation
 from staves.training._board import Board, scalars
 from staves.training._figures import Figures
 from staves.training._planner import Plan
@@ -87,6 +89,7 @@ def test_the_environment_goes_before_the_script(
 
 def test_scalars_name_the_devices() -> None:
     figures = Figures(None)
+    figures.adaptation = Adaptation(staves.Adaptive(12))
     figures.begin_generation(["a", "b"])
     plan = Plan(
         0,
@@ -94,13 +97,13 @@ def test_scalars_name_the_devices() -> None:
         (8, 4),
         predicted_seconds=0.5,
         even_seconds=0.7,
-        goodput=50.0,
+        goodput=50.0,  # as it was predicted
         idle_share=(0.0, 0.2),
     )
     figures.measured(StepRecord(0, 0, 8, 0.0, 0.0, (), (), 0.6), plan, settled=True)
     values = scalars(figures, plan, 1.5)
     assert values["training/loss"] == 1.5
-    assert values["speed/goodput"] == 50.0
+    assert values["speed/goodput"] == pytest.approx(20)
     assert values["speed/samples_per_second"] == pytest.approx(20)
     assert (values["local_batch/a"], values["idle_share/b"]) == (8, 0.2)
 

@@ -32,6 +32,12 @@ def test_a_device_that_is_held_up_most_of_the_time_is_measured_as_it_is() -> Non
     assert not sieve.admits(record(60, 0.05))
 
 
+def test_what_is_declared_is_never_told_by_steps_that_were_late() -> None:
+    sieve = Sieve(declared=True)
+    assert not any(sieve.admits(record(i, 0.05)) for i in range(40))
+    assert sieve.admits(record(40, 0.0))
+
+
 def test_the_kernel_counts_what_a_thread_waited_for(tmp_path: Path) -> None:
     file = tmp_path / "schedstat"
     file.write_text("123456 2500000000 17\n")

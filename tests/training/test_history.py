@@ -9,6 +9,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
+import staves
+from staves.training._adaptation import Adaptation
 from staves.training._figures import Figures
 from staves.training._history import History, Row, Setting
 from staves.training._planner import Plan
@@ -88,6 +90,7 @@ def test_a_step_that_is_trained_again_replaces_what_it_was() -> None:
 
 def test_figures_carry_the_history_to_joiners() -> None:
     figures, joiner = Figures(None), Figures(None)
+    figures.adaptation = Adaptation(staves.Adaptive(12))
     figures.begin_generation(["a", "b"])
     plan = Plan(
         1,
@@ -95,7 +98,6 @@ def test_figures_carry_the_history_to_joiners() -> None:
         (8, 4),
         predicted_seconds=0.5,
         even_seconds=0.7,
-        goodput=12.0,
         idle_share=(0.0, 0.2),
     )
     for step in range(3):
@@ -106,7 +108,7 @@ def test_figures_carry_the_history_to_joiners() -> None:
     assert joiner.history.rows == figures.history.rows
     (setting,) = {row.setting for row in joiner.history.rows}
     assert setting == Setting(("a", "b"), (8, 4), "optimal", 0.5, 0.7, (0.0, 0.2))
-    assert joiner.history.rows[-1].goodput == 12.0
+    assert joiner.history.rows[-1].goodput == 24.0
 
 
 SCRIPT = """

@@ -119,6 +119,47 @@ def test_stalls_of_the_host_move_nothing() -> None:
     assert all(m.dropped > 10 for m in stalled.measuring)
 
 
+def test_emulated_devices_that_are_mostly_late_keep_their_split() -> None:
+    """The fastest one is late in three steps of four from step 60 on, by more than it computes."""
+    job = VirtualJob(
+        truth(FOUR, *BUCKETS),
+        64,
+        noise=0.02,
+        declared=True,
+        spoils=lambda step, rank: 0.15 if rank == 0 and step >= 60 and step % 4 else 0.0,
+    ).train(60)
+    before, decisions = job.plan.local_batches, len(job.decisions)
+    job.train(240)
+    assert len(job.decisions) > decisions + 1
+    assert job.plan.local_batches == before
+    assert job.measuring[0].dropped == 180
+
+
+def test_emulated_devices_that_are_late_at_first_are_probed_once_they_are_not() -> None:
+    job = VirtualJob(
+        truth(FOUR, *BUCKETS),
+        64,
+        noise=0.02,
+        declared=True,
+        spoils=lambda step, rank: 0.15 if rank == 0 and step < 20 and step % 4 else 0.0,
+    ).train(25)
+    assert [plan.stage for _, plan in job.plans] == ["even"]
+    job.train(150)
+    assert job.plan.stage == "optimal"
+    assert job.regret() <= 0.02
+
+
+def test_emulated_devices_that_are_never_in_time_are_taken_as_they_are() -> None:
+    job = VirtualJob(
+        truth(FOUR, *BUCKETS),
+        64,
+        noise=0.02,
+        declared=True,
+        spoils=lambda step, rank: 0.15 if rank == 3 else 0.0,
+    ).train(600)
+    assert job.plan.stage == "optimal"
+
+
 def test_the_predicted_step_has_an_interval() -> None:
     inside = 0
     for seed in range(20):

@@ -73,6 +73,7 @@ class VirtualJob:
         noise: relative standard deviation of every phase.
         slowed: from a step on, how many times slower a device is: (step, rank) -> factor.
         spoils: the host's delay in a step, seconds: (step, rank) -> delay.
+        declared: the devices are emulated.
     """
 
     def __init__(
@@ -84,6 +85,7 @@ class VirtualJob:
         seed: int = 0,
         slowed: Callable[[int, int], float] = lambda step, rank: 1.0,
         spoils: Callable[[int, int], float] = lambda step, rank: 0.0,
+        declared: bool = False,
     ) -> None:
         self.model, self.batch, self.noise = model, batch, noise
         self.slowed, self.spoils = slowed, spoils
@@ -94,7 +96,7 @@ class VirtualJob:
         self.planners = [Planner(batch, devices, [None] * len(devices)) for _ in ranks]
         self.table = Table()
         self.exchanges = [Exchange(self.table, rank) for rank in ranks]
-        self.measuring = [Measuring() for _ in ranks]
+        self.measuring = [Measuring(declared=declared) for _ in ranks]
         for rank in ranks:
             self.measuring[rank].begin_generation(
                 self.planners[rank],

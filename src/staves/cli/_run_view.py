@@ -213,7 +213,9 @@ def progress_parts(progress: dict[str, Any]) -> list[str]:
     elif len(split) > 1:
         parts.append("split " + ",".join(str(b) for b in split))
     if progress["noise_scale"] is not None:
-        parts.append(f"noise scale {progress['noise_scale']:,.0f}")
+        _, upper = progress.get("noise_scale_interval") or (None, math.inf)
+        least = ">= " if upper is None else ""  # only the lower end is known
+        parts.append(f"noise scale {least}{progress['noise_scale']:,.0f}")
     if rate and progress["total_samples"]:
         left = max(0, progress["total_samples"] - progress["samples"]) / rate
         parts.append(f"{timedelta(seconds=math.ceil(left))} left")

@@ -4,7 +4,8 @@ All of it is computed from numbers that all ranks have alike, so every rank know
 told; it goes with the training state to checkpoints and joiners.
 
 Progress counts in steps of the reference batch: a step of a larger batch is worth its gain
-(Pollux, OSDI '21; AdaScale, ICML 2020).
+(Pollux, OSDI '21; AdaScale, ICML 2020). In a smaller one, which only a launcher asks for, a sample
+is worth what it is at the reference and no more, so that n passes stay n passes.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from staves.convergence.learning_rate import RULES
 from staves.training._batch import Adaptive
 from staves.training._batch_choice import BatchRange
 from staves.training._noise import Measured
+
+_ROUNDING = 1e-6  # reference steps: far above what a long sum of gains loses, far below a step
 
 
 class Adaptation:
@@ -37,10 +40,11 @@ class Adaptation:
         self.progress = 0.0
         """Steps of the reference batch that committed steps are worth."""
         self.factor = 1.0
-        """On the learning rates, in the last update."""
+        """On the learning rates, for a whole batch: the last update's, or what it would be."""
         self.target: float | None = None
         """The progress at which training ends; None: it ends by passes over the data."""
         self._left_out = 0.0
+        self._moves = 0  # of schedules
         self._preconditioned = False
         self._largest = self.batch
         self._usable = 0.0
@@ -54,31 +58,62 @@ class Adaptation:
         return BatchRange(self.reference, self.reference, most)
 
     @property
+    def adapts(self) -> bool:
+        """Whether the total batch may change at all."""
+        return self._pinned is None and (self._most is None or self._most > self.reference)
+
+    @property
     def noise_scale(self) -> float | None:
-        """The noise scale that is acted on, in samples; None before a few steps were measured."""
+        """The noise scale that is acted on, in samples; None while it is not known."""
+        known = self.acted_on is not None and self.running.interval() != (0.0, math.inf)
+        return self._usable if known else None
+
+    @property
+    def acted_on(self) -> float | None:
+        """As `noise_scale`, but 0 where steps were measured and tell nothing: the batch then goes
+        to the reference; None before a few steps were measured."""
         return self._usable if self.running.steps >= RunningNoiseScale.FEWEST_STEPS else None
+
+    def describe_noise(self) -> str:
+        """Return the noise scale for people."""
+        known = self.noise_scale
+        if known is None:
+            return "noise scale not known yet"
+        only_least = math.isinf(self.running.interval()[1])
+        return f"noise scale {'>= ' if only_least else ''}{known:.0f}"
 
     def gain(self, batch: int) -> float:
         """Return what a step of `batch` samples is worth, in steps of the reference batch.
 
         A short last batch of an epoch counts as a step, as it does everywhere.
         """
-        return gain(self._usable, max(batch, self.reference), self.reference)
+        whole = self._whole(batch)
+        if whole < self.reference:
+            return whole / self.reference
+        return gain(self._usable, whole, self.reference)
+
+    def goodput(self, batch: int, seconds: float | None) -> float | None:
+        """Return the reference samples a second of steps of `batch` samples that take `seconds`;
+        None where the time or what a sample is worth is not known."""
+        if not seconds or (batch > self.reference and self.noise_scale is None):
+            return None
+        return self.gain(batch) * self.reference / seconds
 
     def learning_rate_factor(self, batch: int, optimizer: Optimizer) -> float:
         """Return the factor on the learning rates of an optimizer for a step of that batch."""
         name = self._rule
         if name == "auto":
             name = "square-root" if adam_like(optimizer) else "adascale"
-        self.factor = RULES[name](self.gain(batch), max(1.0, batch / self.reference))
-        return self.factor
+        rule = RULES[name]
+        # What is told is not that of the short last batch of a pass.
+        full = max(batch, self.batch)
+        self.factor = rule(self.gain(full), self._whole(full) / self.reference)
+        return rule(self.gain(batch), self._whole(batch) / self.reference)
 
     @property
     def complete(self) -> bool:
         """Whether progress has reached the target: a pass over the data may be cut then."""
-        if self.target is None:
-            return False
-        return self.progress + self._left_out >= self.target * (1 - 1e-12)
+        return self._reaches(self.progress)
 
     def samples_left(self, samples: int) -> float:
         """Return how many samples the target is away, each worth what the `samples` so far were."""
@@ -92,11 +127,29 @@ class Adaptation:
         self._left_out += steps
 
     def schedule_moves(self, batch: int) -> int:
-        """Return how many reference batches are completed by the step under way."""
-        return math.floor(self.progress + self.gain(batch)) - math.floor(self.progress)
+        """Return how many reference batches are completed by the step under way.
+
+        The step that reaches the target completes those up to it and none beyond, so that a
+        schedule ends where its own count of steps does.
+        """
+        after = self.progress + self.gain(batch)
+        made = math.floor(after + _ROUNDING)
+        if self.target is not None and self._reaches(after):
+            made = math.ceil(self.target - self._left_out - _ROUNDING)
+        return max(0, made - self._moves)
+
+    def count_steps(self, steps: int) -> None:
+        """So many steps were made before the batch could change, each of the reference batch."""
+        self.progress, self._moves = float(steps), steps
+
+    def count_passes(self, steps: float) -> None:
+        """Passes were made at a fixed batch that are worth so many steps of the reference batch."""
+        self.progress += steps
+        self._moves = max(self._moves, math.floor(self.progress + _ROUNDING))
 
     def committed(self, batch: int, measured: Measured | None) -> None:
         """A step of `batch` samples counts, and an earlier one's norms have come."""
+        self._moves += self.schedule_moves(batch)
         self.progress += self.gain(batch)
         self._largest = max(self._largest, batch)
         if measured is None:
@@ -114,6 +167,7 @@ class Adaptation:
             "batch": self.batch,
             "progress": self.progress,
             "left_out": self._left_out,
+            "moves": self._moves,
             "largest": self._largest,
             "preconditioned": self._preconditioned,
             "running": self.running.to_document(),
@@ -130,11 +184,21 @@ class Adaptation:
         self.batch = self._pinned or min(batch, self._most or batch)
         self.progress = unit * document["progress"]
         self._left_out = unit * document["left_out"]
+        self._moves = math.floor(self.progress + _ROUNDING)
+        if unit == 1.0:  # older states have none
+            self._moves = document.get("moves", self._moves)
         self._largest = document["largest"]
         self._preconditioned = document["preconditioned"]
         self.running = RunningNoiseScale.from_document(document["running"])
         self.running.seen *= unit
         self._usable = self.running.usable(self._largest)
+
+    def _whole(self, batch: int) -> int:
+        """Return the samples that a step of `batch` counts as: a short last one as a whole one."""
+        return max(batch, min(self.reference, self._pinned or self.reference))
+
+    def _reaches(self, progress: float) -> bool:
+        return self.target is not None and progress + self._left_out >= self.target - _ROUNDING
 
 
 def adam_like(optimizer: Optimizer) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from staves.convergence import best_batch, goodput
 from staves.errors import InputError
@@ -32,12 +32,47 @@ class BatchRange:
 
 
 @dataclass(frozen=True, slots=True)
+class Verdict:
+    """Why a batch was taken or kept.
+
+    Args:
+        before, chosen: the batch so far and from now on, in samples.
+        best: the batch of greatest goodput.
+        ratio: its goodput beside that of the batch so far.
+        most: the greatest that may be chosen.
+    """
+
+    before: int
+    chosen: int
+    best: int
+    ratio: float
+    most: int
+
+    def describe(self) -> str:
+        """Return a part of a line for people."""
+        gain = f"{(self.ratio - 1) * 100:.0f} %"
+        if self.chosen != self.before:
+            return f"batch {self.before} -> {self.chosen}: {gain} more goodput"
+        if self.best != self.before:
+            return f"batch stays {self.before}: {self.best} would gain {gain}"
+        if self.before == self.most:
+            return f"batch stays {self.before}: the largest allowed, and the best"
+        return f"batch stays {self.before}: the best now"
+
+    @property
+    def kind(self) -> tuple[int, bool]:
+        """What of it is worth another line: not that the estimate of a gain has moved a little."""
+        return self.chosen, self.best == self.before
+
+
+@dataclass(frozen=True, slots=True)
 class Choice:
     """A total batch, its micro-steps, and its goodput in reference samples a second."""
 
     batch: int
     micro_steps: int
     goodput: float
+    verdict: Verdict | None = None
 
 
 def choose_batch(
@@ -72,7 +107,10 @@ def choose_batch(
             worse += 1
         if worse == _PATIENCE or _holds(model, most, steps):
             break
-    return best if best.goodput > WORTHWHILE * kept.goodput else kept
+    chosen = best if best.goodput > WORTHWHILE * kept.goodput else kept
+    ratio = best.goodput / kept.goodput
+    verdict = Verdict(current, chosen.batch, best.batch, ratio, allowed.most)
+    return replace(chosen, verdict=verdict)
 
 
 def _kept(

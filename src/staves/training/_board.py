@@ -89,7 +89,7 @@ def scalars(figures: Figures, plan: Plan, loss: float | None) -> dict[str, float
         "speed/predicted_step_seconds": plan.predicted_seconds,
         "speed/even_step_seconds": figures.even(plan)[0],
         "speed/samples_per_second": plan.batch / seconds if seconds else None,
-        "speed/goodput": plan.goodput,
+        "speed/goodput": figures.goodput(plan),
     }
     idle = plan.idle_share or [None] * len(plan.local_batches)
     for name, samples, share in zip(figures.devices, plan.local_batches, idle, strict=True):

@@ -1,7 +1,8 @@
 """Steps that the host held up: how long, and which of them a fit must not see.
 
 Other processes on the same cores make single steps longer, and no line through such a step tells
-how fast the device is. Where most steps are held up, though, that is the device's speed now.
+how fast the device is. Where most steps are held up, though, that is the device's speed now; not
+so for an emulated device, whose speed is declared.
 """
 
 from __future__ import annotations
@@ -41,11 +42,15 @@ def run_delay(path: Path = Path("/proc/thread-self/schedstat")) -> Callable[[], 
 class Sieve:
     """Tell steps that are fit for fitting from spoiled ones.
 
+    Args:
+        declared: the device's speed is declared: steps held up never tell it, however many.
+
     Attributes:
         dropped: steps left out so far.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, declared: bool = False) -> None:
+        self.declared = declared
         self.dropped = 0
         self._recent: deque[bool] = deque(maxlen=_WINDOW)
 
@@ -53,6 +58,6 @@ class Sieve:
         """Whether the step counts for fits; to be asked once for every step."""
         spoiled = record.delay > SPOILED * record.compute
         self._recent.append(spoiled)
-        passes = not spoiled or 2 * sum(self._recent) > _WINDOW
+        passes = not spoiled or (not self.declared and 2 * sum(self._recent) > _WINDOW)
         self.dropped += not passes
         return passes

@@ -117,7 +117,11 @@ class Figures:
                 measured=int(settled),
                 step_seconds=record.step_seconds if settled else None,
                 noise_scale=self.adaptation.noise_scale if self.adaptation else None,
-                goodput=plan.goodput,
+                goodput=(
+                    self.adaptation.goodput(plan.batch, record.step_seconds)
+                    if self.adaptation and settled
+                    else None
+                ),
             )
         )
 
@@ -175,6 +179,14 @@ class Figures:
             return self.even_seconds, "measured"
         return None if plan is None else plan.even_seconds, "predicted"
 
+    def goodput(self, plan: Plan) -> float | None:
+        """Return the reference samples a second under the plan in use, as its steps are measured
+        and by the noise scale as it stands; None where either is not known."""
+        step = self.step_percentiles(last=200, of_plan=True) if plan.number == self._plan else None
+        if self.adaptation is None or step is None:
+            return None
+        return self.adaptation.goodput(plan.batch, step["p50"])
+
     def to_document(self) -> dict[str, Any]:
         """Return what belongs to the job and not to this rank, as plain values."""
         own = {name: getattr(self, name) for name in _OF_THE_JOB}
@@ -217,16 +229,16 @@ class Figures:
             "deadlines": deadlines,
             "history": self.history.to_document(),
             "batch": None if plan is None else plan.batch,
-            "goodput": None if plan is None else plan.goodput,
+            "goodput": None if plan is None else self.goodput(plan),
             **self.adaptive(),
         }
 
     def adaptive(self) -> dict[str, Any]:
         """Return how an adaptive batch stands; None for all of it where the batch is fixed.
 
-        The noise scale that is acted on and the 95 % interval of its estimate (its upper end None:
-        there is none), in samples; the factor on the learning rates in the last update; progress in
-        steps of the reference batch.
+        The noise scale that is acted on (None: not known yet) and the 95 % interval of its estimate
+        (its upper end None: there is none), in samples; the factor on the learning rates for a
+        whole batch; progress in steps of the reference batch.
         """
         adaptation = self.adaptation
         if adaptation is None:

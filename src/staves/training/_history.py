@@ -44,7 +44,7 @@ class Row:
         measured: how many of them count for `step_seconds`; the first after a change does not.
         step_seconds: mean step time; None where none counts.
         noise_scale: in samples, as it stood at the last step; None where it is not known.
-        goodput: effective samples a second, likewise.
+        goodput: effective samples a second, mean over the steps that count; None where unknown.
     """
 
     step: int
@@ -131,6 +131,7 @@ def _joined(first: Row, second: Row) -> Row:
     if measured:
         times = ((row.step_seconds or 0.0) * row.measured for row in (first, second))
         seconds = sum(times) / measured
+    goodput = _mean_goodput(first, second)
     # Spelt out: `replace` takes several times as long, and this is done at every step.
     return Row(
         second.step,
@@ -139,8 +140,17 @@ def _joined(first: Row, second: Row) -> Row:
         measured,
         seconds,
         second.noise_scale,
-        second.goodput,
+        goodput,
     )
+
+
+def _mean_goodput(first: Row, second: Row) -> float | None:
+    if first.goodput is None or second.goodput is None:
+        return first.goodput if second.goodput is None else second.goodput
+    steps = first.measured + second.measured
+    if not steps:
+        return second.goodput
+    return (first.goodput * first.measured + second.goodput * second.measured) / steps
 
 
 def _plain(value: Any) -> Any:

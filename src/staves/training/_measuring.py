@@ -24,6 +24,9 @@ from staves.training._timing import CudaClock, HostClock, StepRecord, StepTimer
 
 CADENCE = 4
 """Steps between two looks for flags: a round trip to the store each."""
+PATIENCE = 3
+"""Decisions that an emulated device puts off while it is probed and mostly late: one that is never
+in time is taken as it is."""
 _KEPT = 400  # measured steps a rank keeps for the next decision
 
 
@@ -31,18 +34,25 @@ _KEPT = 400  # measured steps a rank keeps for the next decision
 class Measured:
     """What a rank sends for a decision: steps not sent before, and whether its device changed.
 
-    `drifted`: the records are all from since it changed.
+    `drifted`: the records are all from since it changed. `held_up`: over half of the steps since
+    the last decision were left out, so that those sent are a choice of the luckiest.
     """
 
     records: tuple[StepRecord, ...]
     drifted: bool
+    held_up: bool
 
 
 class Measuring:
-    """Take in a rank's steps, and say what they tell."""
+    """Take in a rank's steps, and say what they tell.
 
-    def __init__(self) -> None:
-        self._sieve = Sieve()
+    Args:
+        declared: the device's speed is declared (see `Sieve`).
+    """
+
+    def __init__(self, *, declared: bool = False) -> None:
+        self._sieve = Sieve(declared=declared)
+        self._steps = self._dropped_before = self._put_off = 0
         self._drift = Drift()
         self._records: list[StepRecord] = []
         self._since = self._decisions = 0
@@ -77,6 +87,7 @@ class Measuring:
 
     def take(self, record: StepRecord) -> None:
         """Take in a settled step of the plan in use."""
+        self._steps += 1
         if not self._sieve.admits(record):
             return
         self._records.append(record)
@@ -130,12 +141,19 @@ class Measuring:
         def decide(gathered: list[Measured]) -> tuple[Plan, StepTimeModel | None, Knowledge]:
             drifted = {rank for rank, measured in enumerate(gathered) if measured.drifted}
             records = [measured.records for measured in gathered]
+            if any(measured.held_up for measured in gathered):
+                # Nothing is learned: the split stays, the batch by the model as it was.
+                drifted, records = set(), [()] * len(gathered)
             plan, model = planner.decide(records, noise_scale, drifted)
             return plan, model, planner.knowledge
 
         own = self._measured()
         decision = decide([own]) if exchange is None else exchange.agree(own, decide)
         plan, model, knowledge = decision
+        if own.held_up and planner.model is None:
+            self._put_off += 1
+            if self._put_off >= PATIENCE:
+                self._sieve.declared = False
         changed = planner.adopt(plan, step, model, knowledge)
         self._adopted(planner, step, changed=changed)
         return changed
@@ -143,13 +161,15 @@ class Measuring:
     def _measured(self) -> Measured:
         since = self._drift.since
         records = [r for r in self._records if since is None or r.step >= since]
-        return Measured(tuple(records), since is not None)
+        held_up = 2 * (self._sieve.dropped - self._dropped_before) > self._steps
+        return Measured(tuple(records), since is not None, held_up)
 
     def _adopted(self, planner: Planner, step: int, *, changed: bool) -> None:
         phases = planner.knowledge.cells.get(self._name, {})
         self._drift.fitted(phases.get("forward", ()), phases.get("backward", ()))
         self._model, self._asked = planner.model, False
         self._decisions += 1
+        self._steps, self._dropped_before = 0, self._sieve.dropped
         self._records.clear()
         if changed:
             self._since = step

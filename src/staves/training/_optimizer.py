@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
 from torch.optim import Optimizer
@@ -136,6 +136,19 @@ def _scaled(optimizer: Optimizer, factor: float) -> Iterator[None]:
     finally:
         for group, rate in zip(optimizer.param_groups, rates, strict=False):
             group["lr"] = rate
+
+
+def unscheduled(optimizers: Iterable[Optimizer], schedules: Iterable[Any]) -> bool:
+    """Whether a schedule was made for one of these optimizers, and is none of `schedules`.
+
+    Torch's schedules leave their mark, the initial learning rate, in the parameter groups.
+    """
+    followed = [id(schedule.optimizer.param_groups) for schedule in schedules]
+    return any(
+        id(optimizer.param_groups) not in followed
+        and any("initial_lr" in group for group in optimizer.param_groups)
+        for optimizer in optimizers
+    )
 
 
 class PreparedSchedule:

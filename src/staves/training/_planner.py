@@ -27,7 +27,7 @@ from staves.steptime import (
     integer_split,
 )
 from staves.training._accumulation import accumulated, single
-from staves.training._batch_choice import BatchRange, choose_batch
+from staves.training._batch_choice import BatchRange, Choice, Verdict, choose_batch
 from staves.training._environment import WorkerDevice
 from staves.training._fitting import FittedModel, fit_model, jitter, observe
 from staves.training._knowledge import Knowledge, known_devices
@@ -70,8 +70,8 @@ class Plan:
     `predicted_seconds` and `even_seconds` are the model's step times of this split and of the even
     one, and `idle_share` how much of the step each device waits, known once there is a model; the
     first lies in `interval` with 95 % confidence. Where the total batch adapts, `noise_scale` is
-    the one it was chosen by, in samples, and `goodput` what is predicted, in reference samples a
-    second.
+    the one it was chosen by, in samples, `goodput` what is predicted, in reference samples a
+    second, and `verdict` why the batch was taken or kept.
     """
 
     number: int
@@ -84,6 +84,7 @@ class Plan:
     goodput: float | None = None
     idle_share: tuple[float, ...] | None = None
     interval: tuple[float, float] | None = None
+    verdict: Verdict | None = None
 
     @property
     def batch(self) -> int:
@@ -93,11 +94,13 @@ class Plan:
     def describe(self) -> str:
         """Return one line for people."""
         alone = len(self.local_batches) == 1
-        line = f"batch {self.batch}"
+        moved = self.verdict is not None and self.verdict.chosen != self.verdict.before
+        line = f"{self.verdict.describe()}; " if self.verdict is not None and moved else ""
+        if not line and (alone or self.noise_scale is not None):
+            line = f"batch {self.batch}, "
         if alone:  # no split to speak of, but its batch may change
-            line = f"measuring at {line}" if self.stage in ("even", "spread") else line
+            line = line[:-2] + (", being measured" if self.stage in ("even", "spread") else "")
         else:
-            line = "" if self.noise_scale is None else f"{line}, "
             line += f"{_STAGES[self.stage]} {','.join(str(b) for b in self.local_batches)}"
         if self.micro_steps > 1:
             line += f" in {self.micro_steps} micro-steps"
@@ -109,8 +112,6 @@ class Plan:
                 f" {self.even_seconds * 1e3:.1f} ms:"
                 f" {self.even_seconds / self.predicted_seconds:.2f} x as fast"
             )
-        if self.noise_scale is not None:
-            line += f"; noise scale {self.noise_scale:.0f}"
         return line
 
 
@@ -162,7 +163,7 @@ class Planner:
             self.plan = Plan(number, "fixed", tuple(fixed), self.micro_steps)
             return
         self.micro_steps = self._micro_steps_needed()
-        decided = fixed == "even" or (len(self.devices) == 1 and not self._adapts)
+        decided = fixed == "even" or (len(self.devices) == 1 and not self.adapts)
         if not decided:
             self.model = known_devices(self.knowledge, self.devices, self._single_bounds())
         if self.model is not None and not compare:
@@ -196,7 +197,7 @@ class Planner:
         early = self.plan.stage != "fixed" and step < self._due
         if plan.stage == "spread" or early:
             self._due = step + SETTLE + PROBE
-        elif self._adapts:
+        elif self.adapts:
             grown = plan.batch != self.plan.batch or self.plan.stage == "spread"
             self._interval = RAMP if grown else min(2 * self._interval, SELDOM)
             self._due = step + self._interval
@@ -258,30 +259,37 @@ class Planner:
         model = fitted.model
         before = self.batch, self.micro_steps
         extra = self._jitter(model)
-        if self._adapts and noise_scale is not None:
-            self.batch, self.micro_steps = self._choose(model, noise_scale, self.allowed)
+        verdict = None
+        if self.adapts and noise_scale is not None:
+            choice = self._choose(model, noise_scale, self.allowed)
+            self.batch, self.micro_steps = choice.batch, choice.micro_steps
+            verdict = choice.verdict
         best = self._optimal(number, model, jitter=extra, noise_scale=noise_scale)
-        best = replace(best, interval=_interval(fitted, best))
+        best = replace(best, interval=_interval(fitted, best), verdict=verdict)
         whole = accumulated(model, self.micro_steps)
         moved, (self.batch, self.micro_steps) = before != (self.batch, self.micro_steps), before
         if self.plan.stage == "optimal" and not moved:
             kept = whole.step_seconds(self.plan.local_batches)
             if whole.step_seconds(best.local_batches) > (1 - WORTHWHILE) * kept:
                 same = replace(
-                    self.plan, predicted_seconds=extra * kept, even_seconds=best.even_seconds
+                    self.plan,
+                    predicted_seconds=extra * kept,
+                    even_seconds=best.even_seconds,
+                    verdict=verdict,
                 )
                 return replace(same, interval=_interval(fitted, same)), model
         return best, model
 
     @property
-    def _adapts(self) -> bool:
+    def adapts(self) -> bool:
+        """Whether the total batch may change."""
         return self.allowed is not None and self.allowed.adaptive
 
     def _choose(
         self, model: StepTimeModel, noise_scale: float, allowed: BatchRange | None
-    ) -> tuple[int, int]:
+    ) -> Choice:
         assert allowed is not None
-        choice = choose_batch(
+        return choose_batch(
             model,
             noise_scale,
             allowed,
@@ -289,7 +297,6 @@ class Planner:
             micro_steps=self.micro_steps,
             least_micro_steps=self._least_micro_steps,
         )
-        return choice.batch, choice.micro_steps
 
     def _optimal(
         self,

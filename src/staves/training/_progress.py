@@ -80,6 +80,11 @@ class Progress:
         """The noise scale in samples, where the total batch adapts and it is known."""
         return None if self.adaptation is None else self.adaptation.noise_scale
 
+    @property
+    def acted_on(self) -> float | None:
+        """The noise scale by which the total batch is chosen, where it adapts."""
+        return None if self.adaptation is None else self.adaptation.acted_on
+
     def allowed_batches(self) -> BatchRange | None:
         """Return the total batches to choose from, where it adapts."""
         if self.adaptation is None:
@@ -133,7 +138,7 @@ class Progress:
             self._kept = None if document is None else {"until": place, **document}
             return
         if loaded["length"] == 0 and document is None:  # trained without a loader
-            self.adaptation.progress = float(self.figures.steps)
+            self.adaptation.count_steps(self.figures.steps)
             return
         length = max(1, loaded["length"])
         steps = self._steps_of_a_pass(self.adaptation.reference, length)
@@ -143,7 +148,7 @@ class Progress:
             self.adaptation.load_document(document, unit=unit)
         epoch, position = [0, 0] if document is None else document.get("until", place)
         passes = place[0] - epoch + (place[1] - position) / length
-        self.adaptation.progress += passes * steps
+        self.adaptation.count_passes(passes * steps)
 
     def _steps_of_a_pass(self, batch: int, length: int) -> float:
         """Return the steps of `batch` samples in a pass over `length`, as `len(loader)` counts."""

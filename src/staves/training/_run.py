@@ -19,7 +19,7 @@ from staves.training._loader import Loader, place_on
 from staves.training._losses import learn_losses
 from staves.training._model import PreparedModel, check_bare
 from staves.training._once import once
-from staves.training._optimizer import PreparedOptimizer, PreparedSchedule
+from staves.training._optimizer import PreparedOptimizer, PreparedSchedule, unscheduled
 from staves.training._planner import Plan
 from staves.training._scaler import PreparedScaler
 from staves.training._session import Session
@@ -362,6 +362,12 @@ class Run:
             session.channel.say(
                 "warning: BatchNorm normalises each rank's samples by themselves: training depends"
                 " on the split; GroupNorm or LayerNorm do not"
+            )
+        state = session.progress.state
+        if self.is_main and unscheduled(state.optimizers, state.schedules):
+            session.channel.say(
+                "warning: a learning-rate schedule is not prepared: it moves at each of its step()"
+                " calls, not with progress; schedule = run.prepare(schedule)"
             )
         session.join(
             fingerprint(

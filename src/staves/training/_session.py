@@ -62,7 +62,7 @@ class Session:
         profile = environment.device.profile
         self.pacer = None if profile is None else Pacer(profile)
         self.timer = step_timer(device, self.pacer)
-        self.measuring = Measuring()
+        self.measuring = Measuring(declared=self.pacer is not None)
         self.figures = Figures(self.pacer)
         self.stepper = Stepper(
             self.timer, self.pacer, self.figures, self._total, self._lost, self._ran_out
@@ -72,7 +72,7 @@ class Session:
         self.progress.adaptation = self.figures.adaptation = adaptation
         self.statistics = RunningStatistics(self.progress.state)
         self.stepper.adapt(adaptation, self.progress.state.optimizers, device)
-        self.teller = Teller(channel, batch)
+        self.teller = Teller(channel)
         self.ddp_options: dict[str, Any] = {}
         self.saving = Saving(self.progress, self.teller)
         self.planner: Planner | None = None
@@ -478,15 +478,16 @@ class Session:
             about = self.figures, self.loader, self.plan, self._generation.number
             self.teller.progress(*about, now=now, whole=self.rank == 0)
 
-    def _tell_plan(self) -> None:
+    def _tell_plan(self, *, changed: bool = True) -> None:
         if self.rank == 0:
-            self.teller.plan(self.plan, step=self.committed_steps)
+            about = self.plan, self.progress.adaptation
+            self.teller.plan(*about, step=self.committed_steps, changed=changed)
 
     def _decide(self) -> None:
         """Gather what was measured, decide on rank 0, and tell all ranks."""
         planner, step = self.planner, self.committed_steps
         assert planner is not None
-        changed = self.measuring.decide(planner, self._exchange, step, self.progress.noise_scale)
+        changed = self.measuring.decide(planner, self._exchange, step, self.progress.acted_on)
         self.batch = planner.batch
         self.progress.decided(planner)
         self.teller.knowledge(self.progress.knowledge, rank=self.rank)
@@ -495,5 +496,5 @@ class Session:
                 self._wrap()
             if self.loader is not None:
                 self.loader.reissue()
-            self._tell_plan()
+        self._tell_plan(changed=changed)
         self.timer.pause()

@@ -71,6 +71,7 @@ class Stepper:
         self._ticket: Ticket | None = None
         self._backward_done = self._gives_up = self._reducing = self._weight_told = False
         self._updates = 0
+        self._rates: list[float] = []
         self._losses: list[tuple[torch.Tensor, int]] = []
         self._local_weight = 0.0
         self._total_weight = 0.0
@@ -174,6 +175,8 @@ class Stepper:
         """The batch of `ticket` is about to be used."""
         if self._ticket is not None and not self._backward_done:
             raise _no_backward()
+        if ticket.micro_steps > 1:
+            self._check_rates(ticket)
         self._ticket, self._backward_done, self.repeats = ticket, False, False
         if self.model is not None:
             self.model.synchronise(ticket.last)
@@ -188,6 +191,17 @@ class Stepper:
                 module, steps = self.model.module, self.figures.steps
                 self.norms.loss_scale = self.loss_scale
                 self.norms.begin(module, step=steps, micro_steps=ticket.micro_steps)
+
+    def _check_rates(self, ticket: Ticket) -> None:
+        """Refuse learning rates that change within a step."""
+        rates = [float(group["lr"]) for each in self.prepared for group in each.param_groups]
+        if ticket.micro > 0 and rates != self._rates:
+            raise TrainingError(
+                "the learning rate changed between two micro-batches of one step: a schedule that"
+                " is not prepared moves once for each of them",
+                hint="schedule = run.prepare(schedule), before run.epochs",
+            )
+        self._rates = rates
 
     def backward(self, loss: torch.Tensor, weight: float | None) -> None:
         """Run the backward pass of the batch under way (see `Run.backward`)."""

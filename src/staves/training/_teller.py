@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 
+from staves.training._adaptation import Adaptation
 from staves.training._board import scalars
 from staves.training._channel import Channel
 from staves.training._checkpoint import Checkpoints
@@ -21,10 +22,11 @@ _EVERY = 0.25  # seconds between two progress messages
 class Teller:
     """Puts what happens into messages; without a supervisor only plans are shown."""
 
-    def __init__(self, channel: Channel, batch: int) -> None:
-        self._channel, self._batch = channel, batch
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
         self._last = self._evaluating = 0.0
         self._knowledge: Knowledge | None = None
+        self._kept: object = None  # what was last said of the total batch
 
     def formed(
         self, generation: Generation, *, step: int, loader: Loader | None, checkpoint: str | None
@@ -40,13 +42,33 @@ class Teller:
             checkpoint=checkpoint,
         )
 
-    def plan(self, plan: Plan, *, step: int) -> None:
-        """A new split is in use. One device has nothing to split, but its batch may change."""
-        if len(plan.local_batches) == 1 and plan.batch == self._batch:
+    def plan(
+        self, plan: Plan, adaptation: Adaptation | None, *, step: int, changed: bool = True
+    ) -> None:
+        """A new plan is in use; or nothing has `changed`, and an adaptive batch says why.
+
+        One device has no split that were worth telling.
+        """
+        if len(plan.local_batches) == 1 and adaptation is None:
             return
-        self._batch = plan.batch
-        text = f"step {step}: {plan.describe()}"
-        self._channel.say(text, local_batches=list(plan.local_batches), stage=plan.stage)
+        if changed:
+            text = f"step {step}: {plan.describe()}"
+            if adaptation is not None and plan.stage == "optimal":
+                text += f"; {adaptation.describe_noise()}"
+            self._kept = None if plan.verdict is None else plan.verdict.kind
+            self._channel.say(text, local_batches=list(plan.local_batches), stage=plan.stage)
+        elif adaptation is not None and adaptation.adapts:
+            self._why_kept(plan, adaptation, step)
+
+    def _why_kept(self, plan: Plan, adaptation: Adaptation, step: int) -> None:
+        """Say why the total batch stays, where that was not said yet."""
+        why = f"batch stays {plan.batch}"
+        kind: object = plan.batch
+        if plan.verdict is not None and adaptation.noise_scale is not None:
+            why, kind = plan.verdict.describe(), plan.verdict.kind
+        if kind != self._kept:
+            self._kept = kind
+            self._channel.say(f"step {step}: {why}; {adaptation.describe_noise()}")
 
     def step(self, generation: Generation, step: int, cut: Cut) -> None:
         """A step has been committed: a row of the ledger."""
@@ -127,7 +149,7 @@ class Teller:
             position=None if loader is None else loader.cursor.position,
             length=None if loader is None else loader.samples,
             batch=plan.batch,
-            goodput=plan.goodput,
+            goodput=figures.goodput(plan),
             **figures.adaptive(),
             local_batches=list(plan.local_batches),
             plan_step_seconds=figures.step_percentiles(last=200, of_plan=True),

@@ -98,7 +98,12 @@ def main() -> None:
                 sys.exit(0)
     if run.is_main:
         parameters = [p.detach().clone() for p in module.parameters()]
-        result = {"steps": steps, "report": run.report(), "parameters": parameters}
+        result = {
+            "steps": steps,
+            "report": run.report(),
+            "parameters": parameters,
+            "moves": schedule_.last_epoch,
+        }
         torch.save(result, sys.argv[1])
 
 
