@@ -125,7 +125,7 @@ def test_a_script_that_is_too_short_is_a_failure(tmp_path: Path, script: Path) -
     ("options", "expected"),
     [
         (("absent.py",), "absent.py: no such script"),
-        (("train.py", "--output", "nowhere/x.json"), "--output: nowhere is no folder"),
+        (("train.py", "--output", "nowhere/x.json"), "--output: nowhere is not a folder"),
         (("train.py", "--batch", "0"), "--batch: 0"),
         (("train.py", "--devices", "absent.yaml"), "absent.yaml"),
     ],

@@ -163,7 +163,24 @@ def test_policies_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
         (["--policy", "fifo", "--decide-only"], "needs --jobs"),
         (["--policy", "fifo", "--in-place-seconds", "3"], "goes with --pauses own"),
         (["--policy", "heet", "--pauses", "own", "--in-place-seconds", "-3"], "--in-place-seconds"),
-        (["--policy", "fifo", "--stragglers", "2"], "straggler_share"),
+        (["--policy", "fifo", "--stragglers", "2"], "--stragglers must be from 0 to 1, not 2"),
+        (["--policy", "fifo", "--stragglers", "nan"], "--stragglers"),
+        (["--policy", "fifo", "--seeds", "1000000000"], "--seeds"),
+        (["--policy", "fifo", "--processes", "1000000000"], "--processes"),
+        (["--policy", "fifo", "--decide-only", "--jobs", "1000000000"], "--jobs"),
+        (["--policy", "fifo", "--decide-only", "--devices", "1000000000"], "--devices"),
+        (["--policy", "fifo", "--failure-hours", "1e-7"], "--failure-hours must be"),
+        (["--policy", "fifo", "--failure-hours", "nan"], "--failure-hours must be"),
+        (["--policy", "fifo", "--failure-hours", "-inf"], "--failure-hours must be"),
+        (["--policy", "fifo", "--repair-hours", "0"], "--repair-hours must be"),
+        (["--policy", "fifo", "--repair-hours", "inf"], "--repair-hours must be"),
+        (["--policy", "fifo", "--repair-hours", "nan"], "--repair-hours must be"),
+        (["--policy", "fifo", "--belief-error", "2.1"], "--belief-error must be from 0 to 2"),
+        (["--policy", "fifo", "--belief-error", "-1"], "--belief-error must be"),
+        (["--policy", "fifo", "--belief-error", "nan"], "--belief-error must be"),
+        (["--policy", "fifo", "--belief-error", "1", "--beliefs", "learned"], "by themselves"),
+        (["--policy", "fifo", "--availability", "x", "--failure-hours", "2"], "one of the two"),
+        (["--policy", "heet", "--pauses", "own", "--in-place-seconds", "inf"], "--in-place"),
         (["--policy", "fifo", "--type-names", "t4"], "is not SUFFIX=TYPE"),
     ],
 )
@@ -171,12 +188,90 @@ def test_wrong_use_is_told_in_one_line(
     options: list[str], problem: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     whole = {"--cluster": "sia-64", "--workload": "synthetic-2"}
-    if any(name in options for name in ("--stragglers", "--type-names", "--pauses")):
+    if "--type-names" in options:
         options = options + [part for pair in whole.items() for part in pair]
     assert run_command(["simulate", *options]) == 2
     message = capsys.readouterr().err
     assert problem in message
     assert message.count("\n") == 1
+
+
+@pytest.fixture
+def unread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fail where anything is read or computed."""
+
+    def called(*_: object, **__: object) -> None:
+        pytest.fail("this must be refused before")
+
+    for name in ("material", "run_all", "read_availability", "read_file", "decide_only"):
+        monkeypatch.setattr(f"staves.simulation.{name}", called)
+
+
+@pytest.mark.usefixtures("unread")
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (["--output", "nodir/x.json"], "--output: {0}/nodir is not a folder"),
+        (["--output", "c.yaml/x.json"], "--output: {0}/c.yaml is not a folder"),
+        (["--output", "profiles"], "--output: {0}/profiles is a folder"),
+        (["--output", "c.yaml"], "--output: {0}/c.yaml is what is read"),
+        (["--output", "link"], "--output: {0}/link is what is read"),
+        (["--output", "x" * 300], "--output: "),
+        (["--report", "c.yaml"], "--report: {0}/c.yaml is not a folder"),
+        (["--report", "c.yaml/in/it"], "--report: {0}/c.yaml is not a folder"),
+        (["--dump", "nodir/x.json"], "--dump: {0}/nodir is not a folder"),
+    ],
+)
+def test_where_nothing_can_be_written_nothing_is_simulated(
+    files: list[str],
+    options: list[str],
+    problem: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "link").symlink_to("w.csv")
+    before = sorted(tmp_path.iterdir())
+    options = [options[0], str(tmp_path / options[1])]
+    if options[0] == "--dump":
+        options += ["--decide-only", "--jobs", "2", "--devices", "8"]
+    assert run_command(["simulate", *files, "--policy", "fifo", *options]) == 2
+    told = capsys.readouterr().err
+    assert problem.format(tmp_path) in told
+    assert told.count("\n") == 1
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.usefixtures("unread")
+@pytest.mark.parametrize(
+    "options", [["--failure-hours", "nan"], ["--belief-error", "3"], ["--repair-hours", "-1"]]
+)
+def test_bad_numbers_are_refused_before_files_are_read(
+    files: list[str], options: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(["simulate", *files, "--policy", "fifo", *options]) == 2
+    assert f"staves: {options[0]} must be" in capsys.readouterr().err
+
+
+def test_limits_are_within_what_is_taken(
+    files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An output that is there is written over; the least and the most of each option are taken."""
+    out = tmp_path / "o.json"
+    out.write_text("old")
+    options = [*files, "--policy", "fifo", "--belief-error", "2", "--stragglers", "1"]
+    options += ["--failure-hours", "inf", "--repair-hours", "10000", "--output", str(out)]
+    assert json.loads(json.dumps(simulate(capsys, *options))) == json.loads(out.read_text())
+
+
+def test_nodes_that_stay_away_for_good(
+    files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace = tmp_path / "a.csv"
+    trace.write_text(",Timestamp,V100_x\n0,100,16\n1,101,0\n")
+    (tmp_path / "c.yaml").write_text("nodes:\n  - {count: 4, devices: {v100: 4}}\n")
+    options = ["--availability", str(trace), "--workload", "synthetic-2"]
+    document = simulate(capsys, *files[:2], *options, "--policy", "fifo", "--policy", "tiresias")
+    assert [run["summary"]["finished"] for run in document["runs"]] == [0, 0]
 
 
 def test_an_unknown_application_is_told(

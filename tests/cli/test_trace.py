@@ -67,6 +67,41 @@ def test_what_is_converted_is_the_same(file: Path, capsys: pytest.CaptureFixture
         assert again.cells == before.cells  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize(
+    ("command", "options", "problem"),
+    [
+        ("convert", ["--output", "nodir/x.csv"], "--output: nodir is not a folder"),
+        ("convert", ["--output", "."], "--output: . is a folder"),
+        ("convert", ["--output", "what.csv"], "--output: what.csv is what is read"),
+        ("convert", ["--output", "link"], "--output: link is what is read"),
+        ("convert", ["--output", "x", "--since-hours", "nan"], "--since-hours must be"),
+        ("convert", ["--output", "x", "--since-hours", "-1"], "--since-hours must be"),
+        ("convert", ["--output", "x", "--hours", "nan"], "--hours must be"),
+        ("convert", ["--output", "x", "--hours", "0"], "--hours must be"),
+        ("show", ["--plot", "nodir/a.png"], "--plot: nodir is not a folder"),
+        ("show", ["--plot", "what.csv"], "--plot: what.csv is what is read"),
+    ],
+)
+def test_wrong_options_are_told_before_the_file_is_read(
+    command: str,
+    options: list[str],
+    problem: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The file is of no format, which would be told where it was read first."""
+    monkeypatch.chdir(tmp_path)
+    Path("what.csv").write_text("colour,weight\nred,3\n")
+    Path("link").symlink_to("what.csv")
+    assert run_command(["trace", command, "what.csv", *options]) == 2
+    told = capsys.readouterr().err
+    assert problem in told
+    assert told.count("\n") == 1
+    assert Path("what.csv").read_text() == "colour,weight\nred,3\n"
+    assert not Path("x").exists()
+
+
 def test_an_unknown_file_is_one_error_that_lists_what_is_known(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

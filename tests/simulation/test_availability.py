@@ -106,6 +106,60 @@ def test_a_job_waits_while_nothing_is_there() -> None:
         assert result.finished == pytest.approx(finished)
 
 
+class OnEight:
+    def __call__(self, configurations: NDArray[np.int64]) -> NDArray[np.float64]:
+        rates: NDArray[np.float64] = (configurations.sum(axis=1) >= 8).astype(np.float64)
+        return rates
+
+
+@pytest.mark.parametrize("name", ["fifo", "srtf", "sia", "tiresias", "heet", "gavel"])
+@pytest.mark.parametrize("left", [0, 4])
+def test_what_can_never_run_again_ends_the_simulation(name: str, left: int) -> None:
+    """Nodes go for good: jobs that need them do not finish, others do, and rounds have an end."""
+    trace = Availability("t", (0.0, 30.0), {"any": (8, left)})
+    large = JobView("large", 0.0, OnEight(), minimum=8, maximum=8, elastic=False)
+    small_one = JobView("small", 0.0, OneDevice(), minimum=1, maximum=1)
+    done = replay(
+        policy(name),
+        small.cluster(a=2),
+        [Submission(job, FluidWork(job.rates, 1000.0)) for job in (large, small_one)],
+        conditions=Conditions(availability=trace),
+        most_decisions=5000,
+    )
+    assert [job.finished is not None for job in done.jobs] == [False, left > 0]
+
+
+@pytest.mark.parametrize("name", ["fifo", "sia", "tiresias", "heet", "gavel"])
+def test_a_job_waits_for_nodes_that_come_back_late(name: str) -> None:
+    """For longer than the patience with what will never run: 3000 rounds of a minute."""
+    away = 3000 * 60.0
+    trace = Availability("t", (0.0, 30.0, 30.0 + away), {"any": (8, 0, 8)})
+    job = JobView("j", 0.0, OneDevice())
+    done = replay(
+        policy(name),
+        small.cluster(a=2),
+        [Submission(job, FluidWork(job.rates, 1000.0))],
+        conditions=Conditions(availability=trace),
+        most_decisions=5000,
+    )
+    finished = done.jobs[0].finished
+    assert finished is not None
+    assert away + 30 < finished < away + 3000
+
+
+def test_nodes_that_fail_all_the_time_do_not_keep_up_a_hope() -> None:
+    """A job for more devices than there are, where a node is away half of the time."""
+    job = JobView("j", 0.0, OnEight(), minimum=8, maximum=8, elastic=False)
+    done = replay(
+        policy("tiresias"),
+        small.cluster(a=1),
+        [Submission(job, FluidWork(job.rates, 1000.0))],
+        conditions=Conditions(failure_seconds=300.0, repair_seconds=300.0),
+        most_decisions=10_000,
+    )
+    assert done.jobs[0].finished is None
+
+
 def test_drawn_failures_and_a_trace_exclude_each_other() -> None:
     trace = Availability("t", (0.0,), {"any": (4,)})
     with pytest.raises(InputError, match="not both"):

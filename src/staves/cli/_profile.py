@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
+from staves.cli._destination import check_file
 from staves.cli._expectation import known_model
 from staves.cli._knowledge import Learned
 from staves.cli._launching import (
@@ -71,8 +72,8 @@ def profile(
     chosen = choose_devices(cluster.devices(), 1, maximum)
     path = script_path(script)
     warn_of_near_options(context.args, _OPTIONS)
-    if output_file is not None and not output_file.absolute().parent.is_dir():
-        raise InputError(f"--output: {output_file.parent} is no folder", hint="make it first")
+    if output_file is not None:
+        check_file("--output", output_file, sources=[path])
     environ = {**os.environ, **overrides(batch, None, chosen), "STAVES_PROBING": "1"}
     environ.pop("STAVES_CHECKPOINT", None)
     for warning in cluster.warnings:

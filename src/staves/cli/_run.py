@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from staves.cli._destination import check_folder
 from staves.cli._knowledge import Learned, earlier_run
 from staves.cli._launching import (
     choose_devices,
@@ -132,8 +133,7 @@ def run(
 
 def _check_report(folder: Path) -> None:
     """Refuse before training what would fail after it."""
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"--report: {folder} is not a folder", hint="name another")
+    check_folder("--report", folder)
     with drawing():
         pass
 

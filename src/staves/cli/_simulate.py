@@ -14,9 +14,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from staves.cli._bounds import check_within
+from staves.cli._destination import check_file, check_folder
 from staves.cli._output import finite, messages, output, print_json
 from staves.cli._service import print_table
 from staves.errors import InputError, quoted
+from staves.reports import drawing
 
 if TYPE_CHECKING:
     from staves.hardware import Cluster
@@ -81,6 +84,7 @@ def simulate(
             "--seeds",
             metavar="N",
             min=1,
+            max=10_000,
             help="Seeds 0 to N - 1: of synthetic jobs, failures, stragglers and errors.",
         ),
     ] = None,
@@ -123,16 +127,18 @@ def simulate(
         float, typer.Option("--stragglers", metavar="SHARE", help="Share of nodes at half speed.")
     ] = 0.0,
     processes: Annotated[
-        int, typer.Option("--processes", metavar="N", min=1, help="Runs side by side.")
+        int, typer.Option("--processes", metavar="N", min=1, max=1024, help="Runs side by side.")
     ] = 1,
     decide_only: Annotated[
         bool, typer.Option("--decide-only", help="Time one decision on a synthetic cluster.")
     ] = False,
     jobs: Annotated[
-        int | None, typer.Option("--jobs", metavar="N", min=1, help="With --decide-only.")
+        int | None,
+        typer.Option("--jobs", metavar="N", min=1, max=1_000_000, help="With --decide-only."),
     ] = None,
     devices: Annotated[
-        int | None, typer.Option("--devices", metavar="M", min=1, help="With --decide-only.")
+        int | None,
+        typer.Option("--devices", metavar="M", min=1, max=1_000_000, help="With --decide-only."),
     ] = None,
     dump: Annotated[
         Path | None,
@@ -162,8 +168,9 @@ def simulate(
         raise InputError("give either --seeds or --seed, not both", hint="leave one out")
     if in_place_seconds is not None and pauses is not Pauses.OWN:
         raise InputError("--in-place-seconds goes with --pauses own", hint="add --pauses own")
-    if in_place_seconds is not None and not 0 <= in_place_seconds < math.inf:
-        raise InputError("--in-place-seconds must be finite and not negative", hint="like 5")
+    _check_conditions(failures, repairs, availability, stragglers, in_place_seconds)
+    _check_beliefs(belief_error, beliefs)
+    _check_destinations(file, report, cluster, workload, availability)
     from staves.scheduling import policy
     from staves.simulation import IN_PLACE_SECONDS, Conditions, Experiment, over_seeds
 
@@ -211,6 +218,52 @@ def simulate(
     else:
         _print(runs)
         _print_over_seeds(document["over_seeds"])
+
+
+def _check_conditions(
+    failures: float,
+    repairs: float,
+    availability: Path | None,
+    stragglers: float,
+    in_place_seconds: float | None,
+) -> None:
+    """Refuse, by option, what could not be simulated, before anything is read."""
+    check_within("--failure-hours", failures, 1 / 60, hint="a minute is the least: 0.0167")
+    check_within("--repair-hours", repairs, 1e-3, 1e4, hint="1 by default")
+    check_within("--stragglers", stragglers, 0, 1, hint="0.1: one node in ten is slow")
+    if in_place_seconds is not None:
+        check_within("--in-place-seconds", in_place_seconds, 0, 86_400, hint="like 5")
+    if availability is not None and failures != math.inf:
+        raise InputError(
+            "--failure-hours draws failures, --availability says them: give one of the two",
+            hint="leave one out",
+        )
+
+
+def _check_beliefs(error: float, beliefs: Beliefs) -> None:
+    check_within("--belief-error", error, 0, 2, hint="0.1: by 10 %")
+    if error and beliefs is not Beliefs.ORACLE:
+        raise InputError(
+            "--belief-error goes with --beliefs oracle: learned ones err by themselves",
+            hint="leave one of the two out",
+        )
+
+
+def _check_destinations(
+    file: Path | None,
+    report: Path | None,
+    cluster: str | None,
+    workload: str | None,
+    availability: Path | None,
+) -> None:
+    """Refuse before the simulations what would fail after them."""
+    if file is not None:
+        named = (cluster, workload, availability)
+        check_file("--output", file, sources=[Path(one) for one in named if one is not None])
+    if report is not None:
+        check_folder("--report", report)
+        with drawing():
+            pass
 
 
 def policies(
@@ -337,6 +390,8 @@ def _decide_only(
         raise InputError("--decide-only needs --jobs N and --devices M", hint="add both")
     if len(names) > 1:
         raise InputError("--decide-only times one policy", hint="give one --policy")
+    if dump is not None:
+        check_file("--dump", dump)
     from staves.simulation import decide_only
 
     timed = decide_only(names[0], jobs, devices, seed)

@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from staves.cli._bounds import check_within
+from staves.cli._destination import check_file
 from staves.cli._output import messages, output, print_json
 from staves.cli._service import cell, print_table
 from staves.errors import InputError
@@ -31,6 +33,8 @@ def show(
     """Show what a file holds, and what was dropped and why."""
     from staves.simulation import describe, read_file, write_plot
 
+    if plot is not None:
+        check_file("--plot", plot, sources=[file])
     found = read_file(file)
     document = describe(found)
     if plot is not None:
@@ -59,6 +63,10 @@ def convert(
     """Write a file in Staves's own form: a workload, a cluster file, or the estimator's table."""
     from staves.simulation import Workload, describe, part, read_file, to_own_form
 
+    check_within("--since-hours", since, 0, 1e9, hint="0: from the first job on")
+    if not hours > 0:
+        raise InputError(f"--hours must be above zero, not {hours:g}", hint="like 24")
+    check_file("--output", to, sources=[file])
     found = read_file(file)
     contents = found.contents
     chosen = since != 0 or hours != math.inf or tenant is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from staves.errors import InputError, StavesError, quoted
@@ -70,7 +71,7 @@ def replay(
     constant within a phase. Starts cost the job's `start_pause`, any change of its devices its
     `resize_pause`; a job that loses all devices keeps its progress, but for failures
     (`Conditions`). Types are in the order of their names, as in `Configuration`. Jobs that the
-    policy leaves waiting for good do not finish.
+    policy leaves waiting for good, or whose nodes stay away for good, do not finish.
 
     Args:
         policy: the very object that the service calls.
@@ -124,6 +125,7 @@ class _Run:
         self._cluster = cluster
         self._types = tuple(cluster.configuration)
         self._down: set[str] = set()
+        self._returns: Counter[str] = Counter()  # of each node, on the heap
         self._slowdowns = conditions.slowdowns([node.name for node in cluster.nodes])
         self._draws = conditions.draws()
         self._take_stock()
@@ -154,8 +156,10 @@ class _Run:
                 heapq.heappush(self.heap, (at, _FAILURE, index, 0))
         if conditions.availability is not None:
             for outage in conditions.availability.outages(cluster):
-                kind = _REPAIR if outage.up else _FAILURE
-                heapq.heappush(self.heap, (outage.at, kind, outage.node, 0))
+                if outage.up:
+                    self._return(outage.at, outage.node)
+                else:
+                    heapq.heappush(self.heap, (outage.at, _FAILURE, outage.node, 0))
 
     @property
     def ended(self) -> int:
@@ -234,8 +238,7 @@ class _Run:
         self._down.add(name)
         self._take_stock()
         if self._conditions.availability is None:
-            at = self.now + self._draws.exponential(self._conditions.repair_seconds)
-            heapq.heappush(self.heap, (at, _REPAIR, index, 0))
+            self._return(self.now + self._draws.exponential(self._conditions.repair_seconds), index)
         for active in self.active.values():
             if active.allocation is None or name not in active.allocation.nodes:
                 continue
@@ -246,8 +249,15 @@ class _Run:
             active.fail(keeps_state=stays)
             self._give(active, Allocation(left) if stays else None)
 
+    def _return(self, at: float, index: int) -> None:
+        """Foresee that a node comes back."""
+        heapq.heappush(self.heap, (at, _REPAIR, index, 0))
+        self._returns[self._cluster.nodes[index].name] += 1
+
     def _repair(self, index: int) -> None:
-        self._down.discard(self._cluster.nodes[index].name)
+        name = self._cluster.nodes[index].name
+        self._returns[name] -= 1
+        self._down.discard(name)
         self._take_stock()
         if self._conditions.availability is None:
             at = self.now + self._draws.exponential(self._conditions.failure_seconds)
@@ -286,8 +296,15 @@ class _Run:
             self._give(active, placed.get(active.job.id))
             if active.choose_again():
                 self._foresee(active)
-        idle = not decision.chosen and not self._arrivals and not self._down
-        self._idle = self._idle + 1 if idle else 0
+        self._lose_patience(bool(decision.chosen))
+
+    def _lose_patience(self, busy: bool) -> None:
+        """Count the decisions that give nobody anything although all that ever comes is there."""
+        if busy or self._arrivals:
+            self._idle = 0
+        elif not any(self._returns[name] for name in self._down):
+            self._idle += 1
+        # Else the count stays: where nodes fail all the time, few decisions see all of them.
         self.stuck = self._idle >= _PATIENCE
 
     def _give(self, active: Active, allocation: Allocation | None) -> None:
