@@ -98,7 +98,7 @@ def test_people_get_a_table(files: list[str], capsys: pytest.CaptureFixture[str]
     assert run_command(["simulate", *files, "--policy", "srtf"]) == 0
     output = capsys.readouterr()
     assert re.search(r"^srtf +0 +2/2 ", output.out, re.M)
-    assert "alone on the cluster" in output.out
+    assert "alone, each on devices of one type" in output.out
     assert "…" not in output.out
 
 
@@ -158,6 +158,8 @@ def test_policies_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
             "multiple of 64",
         ),
         (["--policy", "fifo", "--cluster", "sia-64", "--workload", "synthetic-0"], "no job"),
+        (["--policy", "fifo", "--cluster", "nope", "--workload", "synthetic-2"], "sia-64"),
+        (["--policy", "fifo", "--cluster", "sia-64", "--workload", "nope"], "synthetic-160"),
         (["--policy", "fifo", "--seed", "1", "--seeds", "2"], "not both"),
         (["--policy", "fifo", "--jobs", "3"], "--jobs goes with --decide-only"),
         (["--policy", "fifo", "--decide-only"], "needs --jobs"),
@@ -179,12 +181,24 @@ def test_wrong_use_is_told_in_one_line(
     assert message.count("\n") == 1
 
 
-def test_an_unknown_application_is_told(
+def test_unknown_applications_are_dropped_and_told(
     files: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     (tmp_path / "w.csv").write_text(small.WORKLOAD.replace("5,small", "5,smal"))
-    assert run_command(["simulate", *files, "--policy", "fifo"]) == 2
-    assert "did you mean 'small'?" in capsys.readouterr().err
+    assert run_command(["simulate", *files, "--policy", "fifo", "--json"]) == 0
+    told = capsys.readouterr()
+    assert [job["id"] for job in json.loads(told.out)["runs"][0]["jobs"]] == ["one"]
+    assert "1 lines are jobs without a profile or a declared duration, of 'smal'" in told.err
+
+
+def test_a_workload_of_unknown_applications_alone_is_refused(
+    files: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "w.csv").write_text(small.WORKLOAD.replace("small", "cifar"))
+    assert run_command(["simulate", *files[:4], "--policy", "fifo"]) == 2
+    told = capsys.readouterr().err
+    assert "no job has a profile or a declared duration: 'cifar'" in told
+    assert told.count("\n") == 1
 
 
 def test_a_report_is_one_page_that_needs_nothing(

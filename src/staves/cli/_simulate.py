@@ -371,7 +371,8 @@ def _print(runs: Sequence[dict[str, Any]]) -> None:
     print_table((*heads, "device-h", "restarts", "decision ms", "CPU s"), rows)
     bounds = {run["summary"]["contention_free_jct_seconds"] for run in runs} - {None}
     if bounds:
-        output().print(f"alone on the cluster, jobs would take {min(bounds) / 3600:.3f} h")
+        alone = min(bounds) / 3600
+        output().print(f"alone, each on devices of one type, jobs would take {alone:.3f} h")
 
 
 def _print_over_seeds(figures: Sequence[dict[str, Any]]) -> None:
