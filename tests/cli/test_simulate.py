@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
 from pathlib import Path
@@ -92,6 +93,26 @@ def test_seeds_and_policies_side_by_side_give_the_same(capsys: pytest.CaptureFix
         ("tiresias", 1),
     ]
     assert one["runs"][0]["jobs"] != one["runs"][1]["jobs"]
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_long_work_tells_each_run_where_no_bar_can_be(
+    processes: str,
+    files: list[str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    options = [*files, "--policy", "fifo", "--policy", "srtf", "--processes", processes]
+    for quiet, lines in ((0.0, 2), (math.inf, 0)):
+        monkeypatch.setattr("staves.cli._simulate._QUIET_SECONDS", quiet)
+        assert run_command(["simulate", *options]) == 0
+        told = capsys.readouterr().err.splitlines()
+        assert len(told) == lines
+    monkeypatch.setattr("staves.cli._simulate._QUIET_SECONDS", 0.0)
+    assert run_command(["simulate", *options]) == 0
+    told = capsys.readouterr().err.splitlines()
+    assert {line.split(":")[1] for line in told} == {" fifo, seed 0", " srtf, seed 0"}
+    assert told[-1].endswith("2 of 2 runs")
 
 
 def test_people_get_a_table(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
@@ -21,6 +22,9 @@ from staves.errors import InputError, quoted
 if TYPE_CHECKING:
     from staves.hardware import Cluster
     from staves.simulation import AnyApplication, Availability, Experiment, Workload
+
+_QUIET_SECONDS = 2.0
+"""What takes no longer needs no sign of life."""
 
 
 class Kind(StrEnum):
@@ -303,14 +307,20 @@ def _run(experiments: Sequence[Experiment], processes: int) -> list[dict[str, An
     from staves.simulation import run_all
 
     results: dict[int, dict[str, Any]] = {}
-    with _bar(len(experiments)) as advance:
+    began = time.monotonic()
+    with _bar() as advance:
         for number, result in run_all(experiments, processes, advance):
             results[number] = result
+            if not messages.is_terminal and time.monotonic() - began >= _QUIET_SECONDS:
+                messages.print(
+                    f"staves: {result['policy']}, seed {result['seed']}: done,"
+                    f" {len(results)} of {len(experiments)} runs"
+                )
     return [results[number] for number in range(len(experiments))]
 
 
 @contextmanager
-def _bar(runs: int) -> Iterator[Any]:
+def _bar() -> Iterator[Any]:
     """Show how many jobs of all runs have ended, on standard error where that is a terminal."""
     columns = (TextColumn("simulating"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(
