@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
 from pathlib import Path
@@ -94,11 +95,31 @@ def test_seeds_and_policies_side_by_side_give_the_same(capsys: pytest.CaptureFix
     assert one["runs"][0]["jobs"] != one["runs"][1]["jobs"]
 
 
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_long_work_tells_each_run_where_no_bar_can_be(
+    processes: str,
+    files: list[str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    options = [*files, "--policy", "fifo", "--policy", "srtf", "--processes", processes]
+    for quiet, lines in ((0.0, 2), (math.inf, 0)):
+        monkeypatch.setattr("staves.cli._simulate._QUIET_SECONDS", quiet)
+        assert run_command(["simulate", *options]) == 0
+        told = capsys.readouterr().err.splitlines()
+        assert len(told) == lines
+    monkeypatch.setattr("staves.cli._simulate._QUIET_SECONDS", 0.0)
+    assert run_command(["simulate", *options]) == 0
+    told = capsys.readouterr().err.splitlines()
+    assert {line.split(":")[1] for line in told} == {" fifo, seed 0", " srtf, seed 0"}
+    assert told[-1].endswith("2 of 2 runs")
+
+
 def test_people_get_a_table(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(["simulate", *files, "--policy", "srtf"]) == 0
     output = capsys.readouterr()
     assert re.search(r"^srtf +0 +2/2 ", output.out, re.M)
-    assert "alone on the cluster" in output.out
+    assert "alone, each on devices of one type" in output.out
     assert "…" not in output.out
 
 
@@ -158,6 +179,8 @@ def test_policies_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
             "multiple of 64",
         ),
         (["--policy", "fifo", "--cluster", "sia-64", "--workload", "synthetic-0"], "no job"),
+        (["--policy", "fifo", "--cluster", "nope", "--workload", "synthetic-2"], "sia-64"),
+        (["--policy", "fifo", "--cluster", "sia-64", "--workload", "nope"], "synthetic-160"),
         (["--policy", "fifo", "--seed", "1", "--seeds", "2"], "not both"),
         (["--policy", "fifo", "--jobs", "3"], "--jobs goes with --decide-only"),
         (["--policy", "fifo", "--decide-only"], "needs --jobs"),
@@ -274,12 +297,24 @@ def test_nodes_that_stay_away_for_good(
     assert [run["summary"]["finished"] for run in document["runs"]] == [0, 0]
 
 
-def test_an_unknown_application_is_told(
+def test_unknown_applications_are_dropped_and_told(
     files: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     (tmp_path / "w.csv").write_text(small.WORKLOAD.replace("5,small", "5,smal"))
-    assert run_command(["simulate", *files, "--policy", "fifo"]) == 2
-    assert "did you mean 'small'?" in capsys.readouterr().err
+    assert run_command(["simulate", *files, "--policy", "fifo", "--json"]) == 0
+    told = capsys.readouterr()
+    assert [job["id"] for job in json.loads(told.out)["runs"][0]["jobs"]] == ["one"]
+    assert "1 lines are jobs without a profile or a declared duration, of 'smal'" in told.err
+
+
+def test_a_workload_of_unknown_applications_alone_is_refused(
+    files: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "w.csv").write_text(small.WORKLOAD.replace("small", "cifar"))
+    assert run_command(["simulate", *files[:4], "--policy", "fifo"]) == 2
+    told = capsys.readouterr().err
+    assert "no job has a profile or a declared duration: 'cifar'" in told
+    assert told.count("\n") == 1
 
 
 def test_a_report_is_one_page_that_needs_nothing(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,24 @@ def test_wrong_options_are_told_before_the_file_is_read(
     assert told.count("\n") == 1
     assert Path("what.csv").read_text() == "colour,weight\nred,3\n"
     assert not Path("x").exists()
+
+
+def test_people_get_round_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "philly.csv"
+    rows = ["name,time,application,num_replicas,batch_size,seconds"]
+    rows += [f"job-{n},{n * 86400 + 7},net-{min(n, 11)},2,1,{5400 + n / 7}" for n in range(13)]
+    file.write_text("\n".join(rows))
+    assert run_command(["trace", "show", str(file)]) == 0
+    shown = dict(re.split(r"  +", line, maxsplit=1) for line in told(capsys) if "  " in line)
+    assert shown["span"] == "12 days"
+    assert shown["durations, p50"] == "90 min"
+    assert shown["device hours"] == "39"
+    assert shown["applications"].startswith("net-11: 2, net-0: 1, ")
+    assert shown["applications"].endswith(", net-6: 1, and 4 more: 4")
+
+
+def told(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    return [line.strip() for line in capsys.readouterr().out.splitlines()]
 
 
 def test_an_unknown_file_is_one_error_that_lists_what_is_known(

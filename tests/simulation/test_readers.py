@@ -180,6 +180,16 @@ def test_placements_are_canonical_and_folders_united(tmp_path: Path) -> None:
             "validation-8.csv:4: grad_sqr:",
             "no gradient",
         ),
+        (
+            {"validation_8": small.VALIDATION + "30,3,.1,1,1e151\n"},
+            "validation-8.csv:4: grad_var:",
+            "too large",
+        ),
+        (
+            {"validation_8": small.VALIDATION + "1e16,3,.1,1,1\n"},
+            "validation-8.csv:4: progress:",
+            "too large",
+        ),
     ],
 )
 def test_damaged_profiles_are_told(
@@ -190,6 +200,22 @@ def test_damaged_profiles_are_told(
         read_profiles([folder], Setup(), TYPES)
     assert file in error.value.message
     assert problem in error.value.message
+
+
+def test_gradients_of_any_scale_have_the_same_gain(tmp_path: Path) -> None:
+    """A loss multiplied by a constant moves squares and variances alike, and no choice of batch."""
+    gains = []
+    for scale in ("", "e-20", "e20", "e140"):
+        row = f"10,10,0.5,1.0{scale},2.0{scale}\n"
+        text = "progress,iteration,metric,grad_sqr,grad_var\n" + row
+        folder = small.profile_folder(
+            tmp_path / f"of{scale}", validation_8=text, validation_16=text
+        )
+        app = read_profiles([folder], Setup(), TYPES)["small"]
+        gains.append(app.statistics.gain(0, app.statistics.batches).tolist())
+    assert gains[0] == pytest.approx([1.0, 3.0 / 2.0])
+    for gain in gains[1:]:
+        assert gain == pytest.approx(gains[0])
 
 
 def test_profiles_of_other_types_are_none(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
@@ -24,6 +25,9 @@ from staves.reports import drawing
 if TYPE_CHECKING:
     from staves.hardware import Cluster
     from staves.simulation import AnyApplication, Availability, Experiment, Workload
+
+_QUIET_SECONDS = 2.0
+"""What takes no longer needs no sign of life."""
 
 
 class Kind(StrEnum):
@@ -356,14 +360,20 @@ def _run(experiments: Sequence[Experiment], processes: int) -> list[dict[str, An
     from staves.simulation import run_all
 
     results: dict[int, dict[str, Any]] = {}
-    with _bar(len(experiments)) as advance:
+    began = time.monotonic()
+    with _bar() as advance:
         for number, result in run_all(experiments, processes, advance):
             results[number] = result
+            if not messages.is_terminal and time.monotonic() - began >= _QUIET_SECONDS:
+                messages.print(
+                    f"staves: {result['policy']}, seed {result['seed']}: done,"
+                    f" {len(results)} of {len(experiments)} runs"
+                )
     return [results[number] for number in range(len(experiments))]
 
 
 @contextmanager
-def _bar(runs: int) -> Iterator[Any]:
+def _bar() -> Iterator[Any]:
     """Show how many jobs of all runs have ended, on standard error where that is a terminal."""
     columns = (TextColumn("simulating"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(
@@ -426,7 +436,8 @@ def _print(runs: Sequence[dict[str, Any]]) -> None:
     print_table((*heads, "device-h", "restarts", "decision ms", "CPU s"), rows)
     bounds = {run["summary"]["contention_free_jct_seconds"] for run in runs} - {None}
     if bounds:
-        output().print(f"alone on the cluster, jobs would take {min(bounds) / 3600:.3f} h")
+        alone = min(bounds) / 3600
+        output().print(f"alone, each on devices of one type, jobs would take {alone:.3f} h")
 
 
 def _print_over_seeds(figures: Sequence[dict[str, Any]]) -> None:

@@ -104,11 +104,18 @@ def _print(document: dict[str, Any]) -> None:
 
 def _flat(key: str, value: Any) -> list[tuple[str, Any]]:
     """Return rows for a value: one a key where a mapping holds times or more mappings."""
+    if key == "device_seconds":
+        return [("device hours", None if value is None else _rounded(value / 3600))]
+    if key.endswith("_seconds"):
+        name = key.removesuffix("_seconds")
+        if isinstance(value, dict):
+            return [(f"{name}, {part}", _lasting(seconds)) for part, seconds in value.items()]
+        return [(name, None if value is None else _lasting(value))]
     if key == "demand":
         return [
             ("demand of", value["of"]),
-            ("demand, mean devices", value["mean"]),
-            ("demand, peak devices", value["peak"]),
+            ("demand, mean devices", _rounded(value["mean"])),
+            ("demand, peak devices", _rounded(value["peak"])),
             ("demand over time", _bars(value["devices"])),
         ]
     if isinstance(value, dict) and any(isinstance(v, (float, dict)) for v in value.values()):
@@ -116,6 +123,19 @@ def _flat(key: str, value: Any) -> list[tuple[str, Any]]:
     if isinstance(value, dict):
         return [(key, ", ".join(f"{name}: {number}" for name, number in value.items()))]
     return [(key, value)]
+
+
+def _lasting(seconds: float) -> str:
+    """Return a duration in the largest unit of which there are two at least, as people say it."""
+    for unit, name in ((86400, "days"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * unit:
+            return f"{_rounded(seconds / unit)} {name}"
+    return f"{_rounded(seconds)} s"
+
+
+def _rounded(value: float) -> str:
+    """Return three digits, or all whole ones."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
 def _bars(values: list[float]) -> str:

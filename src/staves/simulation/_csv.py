@@ -41,8 +41,8 @@ class Row:
         """Say whether the file has the column, and the line something in it."""
         return bool(self.cells.get(column, "").strip())
 
-    def number(self, column: str, *, least: float = 0.0) -> float:
-        """Return a number of at least `least`, and at most 1e15."""
+    def number(self, column: str, *, least: float = 0.0, most: float = _LARGEST_NUMBER) -> float:
+        """Return a number of at least `least`, and at most `most`."""
         text = self.text(column)
         try:
             value = float(text)
@@ -52,7 +52,7 @@ class Row:
             raise self.error(column, f"{quoted(text)} is not finite")
         if value < least:
             raise self.error(column, f"{text} is below {least:g}")
-        if value > _LARGEST_NUMBER:
+        if value > most:
             raise self.error(column, f"{quoted(text)} is too large")
         return value
 

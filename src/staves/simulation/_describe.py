@@ -18,7 +18,7 @@ from staves.simulation.readers import NodeList, Recognised
 BUCKETS = 48
 """Of a curve of demand."""
 
-_MOST_NAMES = 20  # of applications that a document lists
+_MOST_NAMES = 8  # of applications that a document lists
 _SHARES = (("p10", 0.1), ("p50", 0.5), ("p90", 0.9), ("p99", 0.99))
 
 
@@ -165,5 +165,5 @@ def _counts(names: Iterable[str]) -> dict[str, int]:
     counted = Counter(names).most_common()
     result = dict(counted[:_MOST_NAMES])
     if rest := counted[_MOST_NAMES:]:
-        result[f"{len(rest)} others"] = sum(number for _, number in rest)
+        result[f"and {len(rest)} more"] = sum(number for _, number in rest)
     return result

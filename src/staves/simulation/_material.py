@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from staves.documents import suggestion
 from staves.errors import InputError, quoted
 from staves.estimation import LOSS
 from staves.hardware import Cluster, read_cluster
@@ -23,6 +25,7 @@ from staves.simulation.readers import read_node_list, read_throughputs, read_wor
 
 _PRESET = re.compile(r"sia-(\d{1,7})")
 _SYNTHETIC = re.compile(r"synthetic-(\d{1,6})")
+_MOST_NAMES = 3  # of unknown applications that one line tells
 
 
 def material(
@@ -61,7 +64,7 @@ def material(
             raise InputError(f"{workload}: no job", hint="ask for one at least")
         applications = synthetic_applications(types)
         return there, generate(drawn, applications, seed), applications
-    jobs = _fitting(read_workload(Path(workload)), there)
+    jobs = _fitting(_read_workload(workload), there)
     if not profiles:
         return there, *_with_declared(jobs, synthetic_applications(types), there, setup)
     files = [path for path in profiles if path.name.removesuffix(".gz").endswith(".json")]
@@ -109,8 +112,9 @@ def _with_declared(
 ) -> tuple[Workload, Mapping[str, AnyApplication]]:
     """Return workload and applications; jobs without a profile run as they declare, and it is said.
 
-    Those that declare nothing either are left, to be refused by name.
+    Those that declare nothing either are dropped, and counted.
     """
+    workload = _known(workload, applications)
     declaring = {
         request.application
         for request in workload.requests
@@ -135,6 +139,38 @@ def _with_declared(
     }
     known = replace(workload, assumed=(*workload.assumed, assumed))
     return known, {**applications, **declared}
+
+
+def _known(workload: Workload, applications: Mapping[str, AnyApplication]) -> Workload:
+    """Return the workload without jobs that have neither a profile nor a duration, counted.
+
+    Raises:
+        InputError: no other job is left.
+    """
+    unknown = Counter(
+        request.application
+        for request in workload.requests
+        if request.seconds is None and request.application not in applications
+    )
+    if not unknown:
+        return workload
+    names = [name for name, _ in unknown.most_common(_MOST_NAMES)]
+    listed = ", ".join(map(quoted, names))
+    if more := len(unknown) - len(names):
+        listed += f" and {more} more"
+    kept = tuple(
+        request
+        for request in workload.requests
+        if request.seconds is not None or request.application in applications
+    )
+    if not kept:
+        raise InputError(
+            f"{workload.name}: no job has a profile or a declared duration: {listed}",
+            hint=suggestion(names[0], applications),
+        )
+    what = f"are jobs without a profile or a declared duration, of {listed}"
+    counted = Counted(unknown.total(), what, dropped=True)
+    return replace(workload, requests=kept, counted=(*workload.counted, counted))
 
 
 def _with_throughput(
@@ -162,14 +198,28 @@ def _with_throughput(
     )
 
 
+def _read_workload(name: str) -> Workload:
+    if not Path(name).exists():
+        raise InputError(
+            f"{name}: no such file of jobs",
+            hint="built in is synthetic-N, N jobs drawn from the seed: synthetic-160",
+        )
+    return read_workload(Path(name))
+
+
 def _cluster(name: str) -> Cluster:
     if name.removesuffix(".gz").endswith(".csv"):
         listed = read_node_list(Path(name))
         notes = tuple(f"{listed.name}: {note}" for note in (*listed.counted, *listed.assumed))
         return replace(listed.cluster, warnings=notes)
     preset = _PRESET.fullmatch(name)
-    if preset is None or Path(name).exists():
+    if Path(name).exists():
         return read_cluster(name)
+    if preset is None:
+        raise InputError(
+            f"{name}: no such cluster file",
+            hint="built in is sia-N, N devices in multiples of 64: sia-64, sia-128, ...",
+        )
     devices = int(preset[1])
     if devices < 64 or devices % 64:
         raise InputError(

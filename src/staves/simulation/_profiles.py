@@ -16,6 +16,10 @@ from staves.simulation._setup import TYPE_NAMES, Setup
 
 Point = tuple[float, float, float]
 
+_LARGEST_SQUARE = 1e150
+"""Of gradients, whose scale is the loss's own and can be anything: only ratios of them count, and
+products of two stay finite."""
+
 _FILE = re.compile(r"(placements|scalability)(?:-(.+))?\.csv")
 _VALIDATION = re.compile(r"validation-(\d{1,12})\.csv")
 
@@ -172,7 +176,8 @@ def _statistics(name: str, paths: Sequence[Path], setup: Setup) -> Statistics:
             progress = row.number("progress")
             if progress < before:
                 raise row.error("progress", f"{progress:g} is below that of the epoch before")
-            square, noise = row.number("grad_sqr"), row.number("grad_var")
+            square = row.number("grad_sqr", most=_LARGEST_SQUARE)
+            noise = row.number("grad_var", most=_LARGEST_SQUARE)
             if square + noise <= 0:
                 raise row.error("grad_sqr", "no gradient at all: square and variance are zero")
             rows.append((progress, square, noise))

@@ -102,13 +102,22 @@ def _gantt(run: dict[str, Any]) -> Figure:
         for span in job["spans"]:
             held: dict[str, int] = span["devices"]
             main = max(sorted(held), key=held.__getitem__)
-            shade = 0.35 + 0.65 * sum(held.values()) / most
+            shade = _shade(sum(held.values()), most)
             bar = (span["since"] / 3600, (span["until"] - span["since"]) / 3600)
             axes.broken_barh([bar], (row, 0.9), color=f"C{types.index(main)}", alpha=shade)
     handles = [axes.barh(0, 0, color=f"C{index}", label=name) for index, name in enumerate(types)]
+    handles.append(axes.barh(0, 0, color="0.9", label="waits"))
+    if most > 1:
+        for devices, word in ((1, "pale: 1 device"), (most, f"dark: {most} devices")):
+            handles.append(axes.barh(0, 0, color="0.3", alpha=_shade(devices, most), label=word))
     axes.legend(handles=handles, loc="upper right")
     axes.set(xlabel="hours", ylabel="job", ylim=(len(jobs), 0), title=_label(run))
     return picture
+
+
+def _shade(devices: int, most: int) -> float:
+    """Return how opaque the bar of a job with so many devices is."""
+    return 0.35 + 0.65 * devices / most
 
 
 _COLUMNS = {

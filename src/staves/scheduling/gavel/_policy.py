@@ -96,7 +96,7 @@ class _Rounds(Policy):
 
 
 class Gavel(_Rounds):
-    """Shares by the largest sum of throughputs in steps a second; see `_Rounds` for the rest."""
+    """Shares of time with the largest sum of throughputs in steps a second."""
 
     name = "gavel"
 

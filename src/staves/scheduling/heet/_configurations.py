@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,7 +51,7 @@ def configurations(
         most = usable(job, available)
         rows = itertools.chain(
             _near(job, most, free),
-            _of_one_type(job, most, node_sizes),
+            _of_one_type(job.minimum, most, tuple(node_sizes)),
             _filled(job, most) if job.mix else (),
             _grid(most) if job.mix else (),
         )
@@ -72,21 +73,24 @@ def _near(job: JobView, most: Counts, free: Counts) -> Iterator[Counts]:
     yield _clipped(everything, job.maximum, range(len(most)))
 
 
+@lru_cache(maxsize=256)  # the same for all jobs that are alike
 def _of_one_type(
-    job: JobView, most: Counts, node_sizes: Sequence[frozenset[int]]
-) -> Iterator[Counts]:
+    minimum: int, most: Counts, node_sizes: tuple[frozenset[int], ...]
+) -> tuple[Counts, ...]:
+    rows = []
     for g, top in enumerate(most):
-        sizes = {min(job.minimum, top), top}
+        sizes = {min(minimum, top), top}
         sizes |= {k * size for size in node_sizes[g] for k in range(1, top // size + 1)}
         count = 1
         while count <= top:
             sizes.add(count)
             count += 1 if count < 8 else count // 4
-        ladder = sorted(size for size in sizes if max(1, job.minimum) <= size <= top)
+        ladder = sorted(size for size in sizes if max(1, minimum) <= size <= top)
         share = MOST // (2 * len(most))  # half of the room, evenly over the types
         for index in np.unique(np.linspace(0, len(ladder) - 1, share).round().astype(int)):
             if ladder:
-                yield single(len(most), g, ladder[index])
+                rows.append(single(len(most), g, ladder[index]))
+    return tuple(rows)
 
 
 def _filled(job: JobView, most: Counts) -> Iterator[Counts]:
@@ -131,7 +135,9 @@ def undominated(table: Table, utility: NDArray[np.float64]) -> NDArray[np.bool_]
     """
     order = np.lexsort((table.sum(axis=1), -utility))  # better ones first
     ordered = table[order]
-    no_more = (ordered[:, None] <= ordered[None, :]).all(axis=2)  # row k is no more than row i
+    no_more = np.ones((len(order), len(order)), dtype=bool)  # row k is no more than row i
+    for counts in ordered.T:  # type by type: a reduction over an axis this short is slow
+        no_more &= counts[:, None] <= counts
     keep = np.zeros(len(utility), dtype=bool)
     keep[order] = ~np.triu(no_more, 1).any(axis=0)
     return keep
