@@ -102,7 +102,7 @@ def measure_case(
         "brute_force": {"scale": truth, "noise": noise, "gradient_square": square},
         "reported": {"interval": [low, high], "scale": report["noise_scale"]}
         | {part: result["running"][part] for part in ("noise", "gradient_square")},
-        "error": report["noise_scale"] / truth - 1,
+        "error": (report["noise_scale"] or 0.0) / truth - 1,  # None: not told from 0
         "noise_error": result["running"]["noise"] / noise - 1,
         "covered": low <= truth <= (math.inf if high is None else high),
     }

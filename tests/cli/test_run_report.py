@@ -136,6 +136,8 @@ def test_the_progress_line_says_what_is_known() -> None:
         "step 7, 200 samples/s, loss 1.2500, batch 100, split 60,40, noise scale 1,234,"
         " 0:00:50 left, 500.0 ms a step, goodput 150/s"
     )
+    least = progress_parts({**PROGRESS, "noise_scale_interval": [1234.4, None]})
+    assert "noise scale >= 1,234" in least
     many = progress_parts({**PROGRESS, "local_batches": [9, 3] * 5})
     assert "split 3 to 9 over 10 devices" in many
     unknown = dict.fromkeys(("total_samples", "loss", "step_seconds", "noise_scale", "goodput"))

@@ -55,7 +55,7 @@ class Teller:
             text = f"step {step}: {plan.describe()}"
             if adaptation is not None and plan.stage == "optimal":
                 text += f"; {adaptation.describe_noise()}"
-            self._kept = None if plan.verdict is None else plan.verdict.kind
+            self._kept = None  # why it stays from here on is news
             self._channel.say(text, local_batches=list(plan.local_batches), stage=plan.stage)
         elif adaptation is not None and adaptation.adapts:
             self._why_kept(plan, adaptation, step)
