@@ -193,6 +193,7 @@ def test_people_see_the_split_and_what_more_devices_give(
         (["train.yaml", "--noise-scale", "9"], {}, "--noise-scale does not go with a job file"),
         (["train.yaml", "--steptime", "absent.json"], {}, "absent.json"),
         (["absent.yaml"], {}, "absent.yaml"),
+        (["train.py"], {}, "train.py: is a script, not a job file (measure it: staves profile"),
     ],
 )
 def test_what_cannot_be_planned_ends_in_one_line(

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from staves.cli._expectation import declared_model, expectation, known_model
-from staves.cli._knowledge import earlier_run
+from staves.cli._knowledge import Learned, earlier_run
+from staves.engines.local import RunFolder
 from staves.hardware import read_cluster
 from staves.steptime import integer_split, read_model
 from tests.training.launch import cluster_file, command, staves_run
@@ -160,6 +161,30 @@ def test_knowledge_of_other_devices_tells_nothing(tmp_path: Path) -> None:
     both = {**known, "lines": {**known["lines"], "box/slow-0": [line, line]}}
     assert known_model({**both, "world_size": 2}, devices) is not None
     assert known_model({**both, "world_size": 1}, devices) is None, "nothing was shared"
+
+
+def test_void_runs_and_other_batches_tell_nothing(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    progress = {"kind": "progress", "step": 1, "step_seconds": None}
+    known = {"kind": "knowledge", "knowledge": {"lines": {"x": []}}}
+
+    def train(name: str, *, emulated: bool) -> Learned:
+        learned = Learned(RunFolder.create(tmp_path, name), script, emulated=emulated)
+        for batch in (24, 48):  # it adapts: what counts is where it starts
+            learned.message(0, {**progress, "batch": batch})
+        learned.message(0, known)
+        return learned
+
+    learned = train("a", emulated=True)
+    assert earlier_run(tmp_path, script, 24) is None, "nobody knows yet whether it is void"
+    learned.ended(void=True)
+    assert earlier_run(tmp_path, script, 24) is None
+    learned.ended(void=False)
+    assert earlier_run(tmp_path, script, 24) is not None
+    assert earlier_run(tmp_path, script, 48) is None
+    other = tmp_path / "real"
+    Learned(RunFolder.create(other, "b"), script, emulated=False).message(0, known)
+    assert earlier_run(other, script, 24) is None, "its batch is not known"
 
 
 def test_a_run_that_cannot_be_read_counts_as_absent(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from staves.cli import _run_view
 from staves.cli._run_report import write_run_report
-from staves.cli._run_view import RunView, progress_parts
+from staves.cli._run_view import RunView, fitting, progress_parts
 from staves.errors import StavesError
 from staves.hardware import read_cluster
 from staves.training._history import History, Row, Setting
@@ -144,6 +144,42 @@ def test_the_progress_line_says_what_is_known() -> None:
     assert progress_parts({**PROGRESS, **unknown, "local_batches": [100]}) == [
         "step 7", "batch 100",
     ]  # fmt: skip
+
+
+def test_a_narrow_terminal_drops_whole_fields() -> None:
+    parts = progress_parts(PROGRESS)
+    for room in range(121):
+        line = fitting(parts, room)
+        assert len(line) <= room
+        assert line == "" or set(line.split(", ")) <= set(parts)
+    assert fitting(parts, 200) == ", ".join(parts)
+    assert fitting(["long field", "short"], 7) == "short"
+
+
+def test_there_is_no_epoch_beyond_the_last(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(_run_view, "_LINE_EVERY", 0.0)
+    devices = read_cluster(cluster_file(tmp_path, {"fast": 1, "slow": 1}, TWO)).devices()
+    message = {**PROGRESS, "kind": "progress", "position": 50, "length": 200, "total_samples": 800}
+    with RunView(devices, json_wanted=False) as view:
+        view.message(0, {**message, "epoch": 7})
+        view.message(0, {**message, "epoch": 8, "samples": 800})
+    told = capsys.readouterr().err
+    assert "epoch 8" in told
+    assert "epoch 9" not in told
+
+
+@pytest.mark.parametrize("void", [False, True])
+def test_void_figures_claim_no_gain(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], void: bool
+) -> None:
+    devices = read_cluster(cluster_file(tmp_path, {"fast": 1, "slow": 1}, TWO)).devices()
+    late = {"deadlines": {"device_steps": 40, "missed": 9}, "void": void, "emulated": True}
+    RunView(devices, json_wanted=False).summary(figures(**late))
+    told = capsys.readouterr().err
+    assert ("x as fast" in told) is not void
+    assert ("VOID: 9 of 40" in told) is void
 
 
 def test_the_line_refreshes_in_place_on_a_terminal(

@@ -24,9 +24,9 @@ def settled(view: View, *, pausing: bool = False) -> tuple[Decision, list[int]]:
         if job.current is None:
             continue
         if job.pinned:
-            why = "it cannot be resized"
+            why = "it is being measured" if job.settling else "it cannot be resized"
         elif job.guaranteed > 0 and job.settling:
-            why = "it is being measured, or has just changed"
+            why = "it has just changed"
         elif job.guaranteed > 0:
             why = "devices of it are guaranteed"
         elif pausing and job.pause_left > 0:

@@ -52,7 +52,8 @@ class JobView:
         elastic: whether it can be resized and preempted. One that cannot keeps what it has.
         current: what it has; None while it has nothing.
         guaranteed: how many of the devices that it has are never taken from it.
-        settling: whether `guaranteed` holds because it is being measured, or has just changed.
+        settling: whether it keeps its devices because it is being measured, or has just changed;
+            it only tells why.
         attained: device-seconds it has had so far.
         waiting: seconds that it was without devices, less those that it had some, never below 0.
             A job that comes to run after a long wait thus stays urgent for a while: else the next

@@ -216,7 +216,7 @@ def _view_of(
         elastic=not pinned,
         current=had,
         guaranteed=guaranteed,
-        settling=candidate.settling and guaranteed > spec.guaranteed,
+        settling=candidate.held or (candidate.settling and guaranteed > spec.guaranteed),
         attained=candidate.attained,
         waiting=candidate.waiting,
         start_pause=start_pause,
