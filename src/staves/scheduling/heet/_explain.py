@@ -106,22 +106,22 @@ def _why(
 
 def _options(item: Weighed, chosen: Counts | None) -> tuple[Option | None, tuple[Option, ...]]:
     """Return the chosen configuration as an option, and the best others."""
-    mine: Option | None = None
-    others: list[Option] = []
-    for row in np.argsort(-item.utility, kind="stable").tolist():
-        option = Option(
-            tuple(item.table[row].tolist()),
-            float(item.rates[row]),
-            float(item.seconds[row]),
-            float(item.utility[row]),
-        )
-        if option.counts == chosen:
-            mine = option
-        elif len(others) < ALTERNATIVES:
-            others.append(option)
-        if len(others) == ALTERNATIVES and (mine is not None or chosen is None):
-            break
-    return mine, tuple(others)
+    order = np.argsort(-item.utility, kind="stable")
+    if chosen is None:
+        return None, tuple(_option(item, row) for row in order[:ALTERNATIVES].tolist())
+    same = (item.table == np.array(chosen)).all(axis=1)
+    mine = [_option(item, row) for row in np.flatnonzero(same).tolist()]
+    others = order[~same[order]][:ALTERNATIVES].tolist()
+    return (mine[0] if mine else None), tuple(_option(item, row) for row in others)
+
+
+def _option(item: Weighed, row: int) -> Option:
+    return Option(
+        tuple(item.table[row].tolist()),
+        float(item.rates[row]),
+        float(item.seconds[row]),
+        float(item.utility[row]),
+    )
 
 
 def _holder(view: View, job: JobView, g: int, chosen: Mapping[str, Counts]) -> tuple[str, int]:
