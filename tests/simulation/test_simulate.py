@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -179,6 +180,44 @@ def test_a_policy_that_never_lets_a_job_advance_is_stopped() -> None:
         simulate(Toggle(), cluster(a=1, b=1), [job], most_decisions=100)
     (result,) = simulate(Toggle(), cluster(a=1, b=1), [job], until=10.0).jobs
     assert sum(pause.seconds for pause in result.pauses) == pytest.approx(10.0)
+
+
+def test_policies_are_told_all_that_was_submitted() -> None:
+    """Whatever a job is submitted with, in every field that does not change by itself."""
+    seen: list[JobView] = []
+
+    class Watching(Fifo):
+        def decide(self, view: View) -> Decision:
+            seen.extend(view.jobs)
+            return super().decide(view)
+
+    plain = JobView("j", 0.0, Scaling((1.0,)), 5.0)
+    told: dict[str, Any] = {
+        "minimum": 2,
+        "maximum": 3,
+        "types": frozenset({0}),
+        "mix": False,
+        "weight": 0.5,
+        "elastic": False,
+        "guaranteed": 1,
+        "start_pause": 0.5,
+        "resize_pause": 0.25,
+        "unmeasured": frozenset({0}),
+        "name": "a name",
+        "application": "an application",
+        "requested": 2,
+        "deadline": 77.0,
+        "settling": True,
+    }
+    found = {
+        "id", "submitted", "rates", "remaining", "current", "attained", "waiting", "pause_left",
+        "age", "restarts", "scale_limit", "progress", "held_seconds", "step_work", "unchanged",
+        "steps_left",
+    }  # fmt: skip
+    assert found | told.keys() == {each.name for each in fields(JobView)}
+    simulate(Watching(), cluster(a=4), [replace(plain, **told)])
+    assert seen
+    assert {name: getattr(seen[0], name) for name in told} == told
 
 
 def test_a_change_does_not_cut_a_longer_pause_short() -> None:

@@ -38,7 +38,7 @@ class ElasticFlow(Policy):
         """Return the shares of the present slot, and what is added to them."""
         done, free = settled(view, pausing=True)
         jobs = [job for job in view.jobs if job.id not in done.chosen]
-        steps = _in_powers(ladders(jobs, free))
+        steps = in_powers(ladders(jobs, free))
         plan = Plan(view.now, steps, free, self.round_seconds or 60.0)
         admitted = plan.admitted()
         growing = Growing(steps, free)
@@ -170,7 +170,7 @@ def _preferred(job: JobView, rates: Array) -> list[int]:
     return list(np.lexsort((-rates.max(axis=1), ~has)).tolist())
 
 
-def _in_powers(steps: Ladders) -> Ladders:
+def in_powers(steps: Ladders) -> Ladders:
     """Return the ladders of powers of two, and of the fewest devices that run a job."""
     rates = steps.rates.copy()
     sizes = np.arange(rates.shape[2])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections import defaultdict
+from dataclasses import fields
+from typing import Any
 
 from staves.hardware import Allocation
 from staves.scheduling import Counts, JobView
@@ -25,6 +27,9 @@ class Active:
         self, submission: Submission, *, work_known: bool, checkpoint_seconds: float = math.inf
     ) -> None:
         self.job, self._work = submission.view, submission.work
+        self._submitted: dict[str, Any] = {
+            each.name: getattr(self.job, each.name) for each in fields(JobView)
+        }
         self.version = 0
         """Counts the changes: an end that was foreseen before the last one does not happen."""
         self.allocation: Allocation | None = None
@@ -79,39 +84,24 @@ class Active:
 
     def view(self, types: int) -> JobView:
         """Return the job as a policy sees it that looks at so many types."""
-        job = self.job
         # Not `replace`: this is made for every job at every decision, and takes half as long.
-        return JobView(
-            id=job.id,
-            submitted=job.submitted,
-            rates=self._work.rates(self._phase),
-            minimum=job.minimum,
-            maximum=job.maximum,
-            types=job.types,
-            mix=job.mix,
-            weight=job.weight,
-            elastic=job.elastic,
-            guaranteed=job.guaranteed,
-            start_pause=job.start_pause,
-            resize_pause=job.resize_pause,
-            unmeasured=job.unmeasured,
-            name=job.name,
-            application=job.application,
-            requested=job.requested,
-            remaining=self._marks[-1] - self._done if self._work_known else math.inf,
-            current=self._counts,
-            attained=self._attained,
-            waiting=self._waiting,
-            pause_left=max(0.0, self._paused_until - self._at),
-            age=0.0 if self._started is None else self._at - self._started,
-            restarts=self._restarts,
-            scale_limit=2 * self._tried or 1,
-            progress=self._done,
-            held_seconds=tuple(self._held[g] for g in range(types)),
-            step_work=self._work.step_work(self._phase),
-            unchanged=math.inf if self.allocation is None else self._at - self._since,
-            steps_left=self._steps_left(),
-        )
+        changing: dict[str, Any] = {
+            "rates": self._work.rates(self._phase),
+            "remaining": self._marks[-1] - self._done if self._work_known else math.inf,
+            "current": self._counts,
+            "attained": self._attained,
+            "waiting": self._waiting,
+            "pause_left": max(0.0, self._paused_until - self._at),
+            "age": 0.0 if self._started is None else self._at - self._started,
+            "restarts": self._restarts,
+            "scale_limit": 2 * self._tried or 1,
+            "progress": self._done,
+            "held_seconds": tuple(self._held[g] for g in range(types)),
+            "step_work": self._work.step_work(self._phase),
+            "unchanged": math.inf if self.allocation is None else self._at - self._since,
+            "steps_left": self._steps_left(),
+        }
+        return JobView(**(self._submitted | changing))
 
     def _steps_left(self) -> float:
         """Return the steps of the fixed batch that are left; inf where that is not known."""
