@@ -28,7 +28,7 @@ def outlast_grace(running: Job) -> None:
     running.until(lambda: time.monotonic() > end)
 
 
-@pytest.mark.parametrize("member", [0, 2])
+@pytest.mark.parametrize("member", [0, pytest.param(2, marks=pytest.mark.soak)])
 def test_rule_13_a_change_during_a_long_evaluation(
     member: int, tmp_path: Path, undisturbed: dict[str, Any]
 ) -> None:

@@ -18,7 +18,7 @@ def one_of(running: Job, chance: random.Random) -> int:
     return chance.choice(running.members())
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.soak)])
 def test_two_killed_of_four(seed: int, tmp_path: Path, undisturbed: dict[str, Any]) -> None:
     chance = random.Random(seed)
     seconds = []

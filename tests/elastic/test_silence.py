@@ -7,6 +7,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.elastic.driver import job, largest_error, result
 
 LIMIT = 1e-9
@@ -27,6 +29,7 @@ def test_a_stopped_worker_is_ended_and_replaced(
     assert largest_error(result(tmp_path), undisturbed) <= LIMIT
 
 
+@pytest.mark.soak
 def test_a_worker_that_is_stopped_for_a_moment_trains_on(
     tmp_path: Path, undisturbed: dict[str, Any]
 ) -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.elastic.driver import alone, job, largest_error, result
 
 
+@pytest.mark.soak
 def test_a_stream_through_all_that_happens(tmp_path: Path) -> None:
     for folder in (tmp_path / "alone", tmp_path / "job"):
         folder.mkdir()

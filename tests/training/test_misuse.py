@@ -213,7 +213,7 @@ def test_a_pass_without_a_step_is_refused(size: Any) -> None:
     passes = run.epochs(2)
     assert next(passes) == 0
     batches.cursor.length = 3
-    with pytest.raises(InputError, match="leaves nothing of 3 samples") as caught:
+    with pytest.raises(InputError, match="no batch of 4 samples") as caught:
         next(iter(batches))
     assert caught.value.exit_code == 2
 

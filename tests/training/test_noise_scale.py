@@ -8,7 +8,9 @@ import pytest
 from benchmarks.noise_scale import CASES, measure_case
 
 
-@pytest.mark.parametrize("name", ["48 and 16, sgd", "48 and 16 by 12, adamw"])
+@pytest.mark.parametrize(
+    "name", ["48 and 16, sgd", pytest.param("48 and 16 by 12, adamw", marks=pytest.mark.soak)]
+)
 def test_is_that_of_every_samples_own_gradient(name: str, tmp_path: Path) -> None:
     """Within 10 % where it is about the batch or less; with and without accumulation."""
     found = measure_case(CASES[name], folder=tmp_path)
@@ -18,6 +20,7 @@ def test_is_that_of_every_samples_own_gradient(name: str, tmp_path: Path) -> Non
     assert abs(found["error"]) <= 0.1
 
 
+@pytest.mark.soak
 def test_where_it_is_far_above_the_batch_its_interval_holds_it(tmp_path: Path) -> None:
     found = measure_case(CASES["trained, 48 and 16, sgd"], folder=tmp_path)
     print(found)

@@ -49,7 +49,14 @@ def torchrun(folder: Path, ranks: int, *arguments: object) -> Launched:
     return command([*words, *arguments], folder, timeout=300)
 
 
-@pytest.mark.parametrize("split", ["32", "24,8", "20,12,0"])
+@pytest.mark.parametrize(
+    "split",
+    [
+        pytest.param("32", marks=pytest.mark.soak),
+        pytest.param("24,8", marks=pytest.mark.soak),
+        "20,12,0",
+    ],
+)
 def test_any_split_trains_as_one_process_does(
     split: str, tmp_path: Path, alone: dict[str, Any]
 ) -> None:

@@ -21,7 +21,6 @@ from staves.cli._service import (
     print_table,
 )
 from staves.cli._spec_view import asked
-from staves.steptime import type_of
 
 _TIMES = ("submitted", "started", "finished")
 _LONGEST_VALUE = 300  # characters
@@ -87,6 +86,8 @@ def _step_time(progress: dict[str, Any]) -> Iterator[str]:
 
 def _speeds(knowledge: dict[str, Any]) -> Iterator[str]:
     """Yield what has been learned of each device type: seconds a step, and more a sample."""
+    from staves.steptime import type_of
+
     for key, (forward, backward) in (knowledge.get("lines") or {}).items():
         name = type_of(key)
         if name is not None:
