@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
 import time
 from collections.abc import Sequence
@@ -72,10 +71,3 @@ def _submit_and_wait(client: Client, home: Path, trace: Sequence[TraceJob]) -> l
     if bad := [job for job in jobs if job["state"] != "finished"]:
         raise StavesError(f"{bad[0]['name']} is {bad[0]['state']}: {bad[0]['reason']}")
     return [client.job(job["id"]) for job in jobs]
-
-
-def clear(home: Path) -> None:
-    """Remove a home, and end what an earlier run may have left there."""
-    if home.exists():
-        down(ServiceFolder(home), grace=30.0)
-        shutil.rmtree(home)

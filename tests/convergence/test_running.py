@@ -120,11 +120,9 @@ def test_nothing_is_known_at_first() -> None:
     assert running.usable(10**6) == 0.0
 
 
-def test_restart_and_documents() -> None:
+def test_documents() -> None:
     running = averaged(steps(30, [16] * 4, 50.0, np.random.default_rng(1)), 64, 64)
     assert RunningNoiseScale.from_document(running.to_document()) == running
-    running.restart()
-    assert running == RunningNoiseScale()
 
 
 @pytest.mark.parametrize(("freedom", "quantile"), [(4, 2.776), (9, 2.262), (30, 2.042)])

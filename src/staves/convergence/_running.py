@@ -66,10 +66,6 @@ class RunningNoiseScale:
         self.noise_variation = decay * self.noise_variation + noise * left
         self.covariation = decay * self.covariation + square * left
 
-    def restart(self) -> None:
-        """Forget all steps: what follows is measured in another norm."""
-        self.__init__()  # type: ignore[misc]
-
     @property
     def steps(self) -> float:
         """How many equally weighted steps would tell as much."""

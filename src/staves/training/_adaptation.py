@@ -156,7 +156,7 @@ class Adaptation:
             return
         if measured.preconditioned != self._preconditioned:
             self._preconditioned = measured.preconditioned
-            self.running.restart()
+            self.running = RunningNoiseScale()  # what follows is measured in another norm
         self.running.add(measured.noise_scale, batch=measured.batch, reference=self.reference)
         self._usable = self.running.usable(self._largest)
 

@@ -36,6 +36,11 @@ _LOGS = (
 )
 
 
+def is_garbage(version: str, model: str, devices: int) -> bool:
+    """Say whether Lambda's figure is one of those that its logs have wrong (`GARBAGE`)."""
+    return model == "ncf" and devices >= 4 and version != "v0"
+
+
 def _read_lambda_logs(source: Source) -> ThroughputTable:
     """Read Lambda's PyTorch benchmarks, from logs; versions are not comparable with each other."""
     tally = Tally()
@@ -49,7 +54,7 @@ def _read_lambda_logs(source: Source) -> ThroughputTable:
             if known is None or value == 0:
                 tally.drop(UNKNOWN_TYPE if known is None else FAILED, row.line)
                 continue
-            if model == "ncf" and devices >= 4 and version != "v0":
+            if is_garbage(version, model, devices):
                 tally.drop(GARBAGE, row.line)
                 continue
             if row.count("n_failed"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from staves.errors import InputError, quoted
 from staves.simulation._availability import Availability
@@ -42,6 +43,7 @@ FORMATS: tuple[Format, ...] = (
 """Every layout that can be read."""
 
 Contents = Workload | NodeList | Availability | ThroughputTable
+One = TypeVar("One", Workload, NodeList, Availability)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +87,7 @@ def read_workload(path: Path) -> Workload:
     Raises:
         InputError: as `read_file`; or it holds no jobs.
     """
-    found = read_file(path)
-    if not isinstance(found.contents, Workload):
-        raise _wrong(path, found, "jobs")
-    return found.contents
+    return _of_kind(path, Workload, "jobs")
 
 
 def read_node_list(path: Path) -> NodeList:
@@ -97,10 +96,7 @@ def read_node_list(path: Path) -> NodeList:
     Raises:
         InputError: as `read_file`; or it holds no nodes.
     """
-    found = read_file(path)
-    if not isinstance(found.contents, NodeList):
-        raise _wrong(path, found, "nodes")
-    return found.contents
+    return _of_kind(path, NodeList, "nodes")
 
 
 def read_availability(path: Path) -> Availability:
@@ -109,15 +105,15 @@ def read_availability(path: Path) -> Availability:
     Raises:
         InputError: as `read_file`; or it is none.
     """
+    return _of_kind(path, Availability, "availability")
+
+
+def _of_kind(path: Path, kind: type[One], wanted: Holds) -> One:
     found = read_file(path)
-    if not isinstance(found.contents, Availability):
-        raise _wrong(path, found, "availability")
-    return found.contents
-
-
-def _wrong(path: Path, found: Recognised, wanted: Holds) -> InputError:
+    if isinstance(found.contents, kind):
+        return found.contents
     able = "; ".join(one.name for one in FORMATS if one.holds == wanted)
-    return InputError(
+    raise InputError(
         f"{path}:1: is a {found.format.name}, and holds {found.format.holds}, not {wanted}",
         hint=f"{wanted}: {able}",
     )

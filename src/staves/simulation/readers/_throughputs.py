@@ -94,8 +94,10 @@ def _read_long(source: Source) -> ThroughputTable:
 
 
 def _is_garbage(row: Row, devices: int) -> bool:
-    later = row.text("source") in ("lambda-pytorch-v1", "lambda-pytorch-v2")
-    return later and row.text("model") == "ncf" and devices >= 4
+    publisher, _, version = row.text("source").rpartition("-")
+    return publisher == "lambda-pytorch" and _published.is_garbage(
+        version, row.text("model"), devices
+    )
 
 
 def _nodes(row: Row, devices: int, tally: Tally) -> int:
