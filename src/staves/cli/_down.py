@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from staves.cli._output import messages, print_json
+from staves.cli._output import messages, print_json, warn
 from staves.cli._service import AsJson, service_packages
 from staves.documents import duration
 from staves.engines.local import staves_home
@@ -29,7 +29,7 @@ def down(
     with waiting if messages.is_terminal else contextlib.nullcontext():
         ended = end(ServiceFolder(staves_home()), grace=seconds)
     if ended.forced:
-        messages.print("staves: warning: the controller had to be ended by force")
+        warn("the controller had to be ended by force")
     if as_json:
         print_json(asdict(ended))
     elif ended.was == "absent" and not ended.leftovers:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from staves.cli._output import messages
+from staves.cli._output import messages, warn
 from staves.engines.local import Outcome
 from staves.errors import InputError, StavesError
 from staves.hardware import Cluster, Device, read_cluster, this_machine
@@ -27,8 +27,7 @@ def warn_of_near_options(arguments: Sequence[str], known: Sequence[str]) -> None
     for argument in arguments:
         near = difflib.get_close_matches(argument.partition("=")[0], known, n=1, cutoff=0.8)
         if argument.startswith("--") and near:
-            line = f"staves: warning: {argument} goes to the script; did you mean {near[0]}?"
-            messages.print(line, markup=False)
+            warn(f"{argument} goes to the script; did you mean {near[0]}?")
 
 
 def choose_devices(devices: tuple[Device, ...], minimum: int, maximum: int | None) -> list[Device]:

@@ -34,8 +34,8 @@ messages = _Messages(stderr=True)
 
 
 def warn(line: str) -> None:
-    """Print a warning."""
-    messages.print(f"staves: warning: {line}")
+    """Print a warning, as it is."""
+    messages.print(f"staves: warning: {line}", markup=False)
 
 
 def output() -> Console:

@@ -24,7 +24,7 @@ from staves.cli._launching import (
     script_path,
     warn_of_near_options,
 )
-from staves.cli._output import messages, output, print_json
+from staves.cli._output import output, print_json, warn
 from staves.cli._run_view import RunView, void_note
 from staves.engines.local import RunFolder, Supervisor, local_ranks, staves_home
 from staves.errors import InputError, StavesError, printable
@@ -77,7 +77,7 @@ def profile(
     environ = {**os.environ, **overrides(batch, None, chosen), "STAVES_PROBING": "1"}
     environ.pop("STAVES_CHECKPOINT", None)
     for warning in cluster.warnings:
-        messages.print(f"staves: warning: {warning}", markup=False)
+        warn(warning)
     local_ranks(chosen)  # refuses devices that this machine does not have
     learned, late = _probe([sys.executable, str(path), *context.args], chosen, path, environ)
     model = _capped(_model(learned, chosen), learned.caps)
@@ -90,8 +90,7 @@ def profile(
     else:
         _print(model, document)
     if document.get("void") and output_file is not None:
-        line = f"warning: {output_file} is void, and says so: profile again on an idle machine"
-        messages.print(f"staves: {line}", markup=False, soft_wrap=True)
+        warn(f"{output_file} is void, and says so: profile again on an idle machine")
 
 
 def _probe(

@@ -20,7 +20,7 @@ from staves.cli._launching import (
     script_path,
     warn_of_near_options,
 )
-from staves.cli._output import messages, print_json
+from staves.cli._output import print_json, warn
 from staves.cli._run_report import write_run_report
 from staves.cli._run_view import RunView
 from staves.documents import duration
@@ -94,7 +94,7 @@ def run(
     if not (math.isfinite(grace) and grace >= 0):
         raise InputError(f"--grace: {grace} is not a number of seconds")
     for warning in cluster.warnings:
-        messages.print(f"staves: warning: {warning}", markup=False)
+        warn(warning)
     if report is not None:
         _check_report(report)
     local_ranks(chosen)  # refuses devices that this machine does not have

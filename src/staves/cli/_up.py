@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from staves.cli._output import messages, print_json
+from staves.cli._output import messages, print_json, warn
 from staves.cli._service import AsJson, service_packages
 from staves.engines.local import staves_home
 from staves.hardware import read_cluster
@@ -44,7 +44,7 @@ def up(
         from staves.service import up as start
     if cluster is not None:
         for warning in read_cluster(cluster).warnings:
-            messages.print(f"staves: warning: {warning}")
+            warn(warning)
         cluster = cluster.absolute()
     settings = Settings(staves_home(), port, cluster, engine, policy)
     folder = ServiceFolder(settings.home)

@@ -11,6 +11,7 @@ from pathlib import Path
 from staves.errors import StavesError
 from staves.hardware import Cluster
 from staves.scheduling import Policy
+from staves.service._machine import ALONE
 from staves.service._rows import Job, Span, StoredDecision, StoryLine
 from staves.service._spec import JobSpec
 from staves.service._store import Store
@@ -106,7 +107,7 @@ def rehearse(
                 turns.reconsider()
             else:
                 clock.now = due
-            if awake.at(clock.now, (len(truths), turns.decided, *engine.news())):
+            if awake.at(clock.now, (len(truths), turns.decided, *engine.news(ALONE))):
                 turns.turn()
             if clock.now > until:
                 raise StavesError(f"jobs still run after {until:g} simulated seconds")

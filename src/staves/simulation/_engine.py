@@ -116,13 +116,14 @@ class SimulatedEngine(Engine):
         """Return nothing: nobody prints."""
         return {}
 
-    def news(self) -> tuple[object, ...]:
+    def news(self, telling: int) -> tuple[object, ...]:
         """Return what changes only where something has happened but that steps were made.
 
-        Whoever looks at every status only when this has changed misses nothing else.
+        Whoever looks at every status only when this has changed misses nothing else. `telling`:
+        steps from which on the time of one on a single device counts as measured.
         """
         now = self._advance()
-        return tuple(training.news(now) for training in self._attempts.values())
+        return tuple(training.news(now, telling) for training in self._attempts.values())
 
     def _advance(self) -> float:
         now = self._clock()

@@ -18,13 +18,12 @@ from staves.simulation._machine import Machine, Startup
 from staves.steptime import Communication, Line, ring_share
 from staves.training._environment import WorkerDevice
 from staves.training._knowledge import Knowledge
+from staves.training._measuring import KEPT
 from staves.training._planner import SETTLE, WARM_UP, Planner
 from staves.training._sampler import GlobalCursor
 from staves.training._timing import StepRecord
 
-_TELLING = 30  # steps: from then on the time of a step on one device counts as measured
 _FREE = Communication((1.0,), (0.0,))
-_RECORDS_KEPT = 400  # measured steps that count for a fit, as in the trainer
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,14 +196,14 @@ class SimulatedTraining:
 
     # -- what happens
 
-    def news(self, now: float) -> tuple[object, ...]:
+    def news(self, now: float, telling: int) -> tuple[object, ...]:
         """Return what changes only where something has happened but that steps were made."""
         return (
             self.starting(),
             self.generation,
             self.step_seconds is None,
             len(self.knowledge.lines),
-            self.steps >= _TELLING,
+            self.steps >= telling,
             self.ended_at <= now,
         )
 
@@ -318,8 +317,7 @@ class SimulatedTraining:
         if cut.batch == self.truth.batch and settled:
             self.step_seconds = span["step_seconds"] = seconds
             self._records = [
-                [*own, record][-_RECORDS_KEPT:]
-                for own, record in zip(self._records, records, strict=True)
+                [*own, record][-KEPT:] for own, record in zip(self._records, records, strict=True)
             ]
         span["steps"] = self.steps - span["first_step"]
         if span["steps"] == 1 and len(self.spans) > 1:

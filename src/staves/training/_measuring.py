@@ -27,7 +27,8 @@ CADENCE = 4
 PATIENCE = 3
 """Decisions that an emulated device puts off while it is probed and mostly late: one that is never
 in time is taken as it is."""
-_KEPT = 400  # measured steps a rank keeps for the next decision
+KEPT = 400
+"""Measured steps that a rank keeps for the next decision."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ class Measuring:
         if not self._sieve.admits(record):
             return
         self._records.append(record)
-        del self._records[:-_KEPT]
+        del self._records[:-KEPT]
         if self._model is None:
             return
         device, passed = self._model.devices[self._rank], single(record)
