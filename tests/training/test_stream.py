@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import gc
 import json
-import os
 import random
+import subprocess
+import sys
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch.utils.data import IterableDataset
+from torch.utils.data import DataLoader, IterableDataset
 
 import staves
 from staves.errors import InputError, TrainingError
@@ -256,19 +259,42 @@ def test_a_pass_that_is_broken_off_begins_anew(run: staves.training.Run, workers
     assert seen == [[0, 1, 2, 3], [4, 5, 6, 7]] * 3
 
 
-class Deadly(Numbers):
-    """Its loader worker dies at sample 9, as one that is short of memory does."""
+class Dying(DataLoader[Any]):
+    """Its worker dies as the second chunk is wanted; torch's words, without its signal."""
 
-    def __iter__(self) -> Iterator[torch.Tensor]:
-        for number, sample in enumerate(super().__iter__()):
-            if number == 9 and torch.utils.data.get_worker_info() is not None:
-                os._exit(3)
-            yield sample
+    left: ClassVar[weakref.WeakSet[Any]] = weakref.WeakSet()
+
+    def __iter__(self) -> Any:
+        class Worker:
+            chunks = iter([(0, []), (0, [torch.zeros(1)] * 4)])
+
+            def __next__(self) -> Any:
+                for chunk in self.chunks:
+                    return chunk
+                raise RuntimeError("DataLoader worker (pid(s) 7) exited\nunexpectedly")
+
+        self.left.add(worker := Worker())
+        return worker
 
 
-def test_a_loader_worker_that_dies_is_an_error(run: staves.training.Run) -> None:
-    with pytest.raises(TrainingError, match=r"died behind sample [048] of the stream's pass 0"):
-        train(run, run.loader(Deadly(30), num_workers=1))
+def test_a_loader_worker_that_dies_is_an_error(
+    run: staves.training.Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("staves.training._stream.DataLoader", Dying)
+    with pytest.raises(TrainingError, match=r"died behind sample 4 of the stream's") as raised:
+        train(run, run.loader(Numbers(30), num_workers=1))
+    assert raised.value.hint == "DataLoader worker (pid(s) 7) exited unexpectedly"
+    gc.collect()
+    assert not Dying.left  # while torch's iterator lives, its signal handler raises anew
+
+
+def test_a_loader_worker_that_is_killed_ends_the_script() -> None:
+    """In a process of its own: torch raises wherever the signal of the dead child finds it."""
+    command = [sys.executable, str(SCRIPTS / "deadly_stream.py")]
+    ended = subprocess.run(command, capture_output=True, text=True)
+    assert ended.returncode == 1
+    assert "DataLoader worker" in ended.stderr
+    assert "exited unexpectedly" in ended.stderr
 
 
 def test_an_error_of_the_stream_is_its_own(run: staves.training.Run) -> None:

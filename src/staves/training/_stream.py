@@ -158,7 +158,7 @@ class Reader:
             self._first, self._ended = first, False
             self._chunks = iter(self._loader)
         while self._first + len(self._kept) < stop and not self._ended:
-            self._read_chunk(self._chunks)
+            self._read_chunk()
         del self._kept[: first - self._first]
         self._first = first
         return first + len(self._kept)
@@ -172,21 +172,28 @@ class Reader:
         self._chunks = None
         self._kept = []
 
-    def _read_chunk(self, chunks: Iterator[Chunk]) -> None:
+    def _read_chunk(self) -> None:
         reached = self._first + len(self._kept)
+        assert self._chunks is not None
+        died = ""
         try:
-            place, samples = next(chunks)
+            place, samples = next(self._chunks)
         except StopIteration:
             self._ended = True
             return
         except RuntimeError as error:
             if "DataLoader worker" not in str(error):
                 raise
+            died = " ".join(str(error).split())[:200]
+        if died:
+            # Not from within the clause: the error's traceback keeps torch's iterator, and while
+            # that lives, torch raises the same error anew, anywhere, as any child process ends.
+            self.close()
             raise TrainingError(
                 f"the loader worker died behind sample {reached} of the stream's pass"
                 f" {self._pass.epoch}",
-                hint=" ".join(str(error).split())[:200],
-            ) from error
+                hint=died,
+            )
         if place != reached:
             raise TrainingError(
                 f"the stream ended after {place} samples of pass {self._pass.epoch}, and"

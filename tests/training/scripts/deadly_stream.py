@@ -1,0 +1,31 @@
+"""A stream whose loader worker dies at sample 9, as one that is short of memory does."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import torch
+from torch.utils.data import IterableDataset
+
+import staves
+
+
+class Deadly(IterableDataset[torch.Tensor]):
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        for number in range(30):
+            if number == 9:
+                os._exit(3)
+            yield torch.full((1,), float(number))
+
+
+if __name__ == "__main__":
+    run = staves.init(batch_size=4)
+    module = torch.nn.Linear(1, 1)
+    model, optimizer = run.prepare(module, torch.optim.SGD(module.parameters(), lr=0.01))
+    batches = run.loader(Deadly(), num_workers=1)
+    for _ in run.epochs(2):
+        for inputs in batches:
+            optimizer.zero_grad()
+            run.backward(model(inputs).mean())
+            optimizer.step()
