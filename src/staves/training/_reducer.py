@@ -8,6 +8,7 @@ the sum, without a copy.
 
 # No `from __future__ import annotations`: torch wants the hook's annotations as objects, not as
 # text.
+import math
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -30,7 +31,10 @@ class WeightedReducer:
     The hook returns a future of its own, completed from the collective's: a step can then be given
     up (`abandon`) while a collective that will never end is left behind.
 
-    Beside the last bucket goes a vote: a rank that has set `veto` makes the step void on all ranks.
+    A rank that has set `veto` makes the step void on all ranks. On a CPU it spoils the first number
+    of its last bucket, which every rank looks at: nan there, the script's own perhaps, calls for a
+    vote, and a step without one costs nothing. On other devices the look would be a
+    synchronisation; the vote goes beside the last bucket, on the host.
     `launched` counts the buckets of the backward pass under way; `first` says that it is the first.
     """
 
@@ -56,6 +60,8 @@ class WeightedReducer:
         self.launched = 0
         self.first, self._begun = True, False
         self.veto = False
+        self._votes_beside = device.type != "cpu"
+        self._last: torch.Tensor | None = None
         self._vote: tuple[torch.Tensor, Future[torch.Tensor]] | None = None
         self._failures: list[Exception] = []
 
@@ -63,7 +69,7 @@ class WeightedReducer:
         """A synchronising backward pass starts."""
         self._ready_elements = self.launched = 0
         self.first, self._begun = not self._begun, True
-        self.veto, self._vote = False, None
+        self.veto, self._last, self._vote = False, None, None
         self._pending.clear()
 
     def hook(self, state: object, bucket: GradBucket) -> Future[torch.Tensor]:
@@ -82,9 +88,11 @@ class WeightedReducer:
         elif self.weight != 1.0:
             buffer.mul_(self.weight)
         if bucket.is_last():
-            # Beside the bucket, and on the host: known when the bucket is, for hardly more time.
-            ballot = torch.tensor([float(self.veto)])
-            self._vote = ballot, self._sum(ballot, lambda: None, None)
+            self._last = buffer
+            if self._votes_beside:
+                self._cast()
+            elif self.veto:
+                buffer[0] = math.nan
         timer = self._timer
         reduced = self._sum(buffer, lambda: timer.bucket_done(place), self._devices)
         self.launched += 1
@@ -121,16 +129,25 @@ class WeightedReducer:
 
     @property
     def voted(self) -> bool:
-        """Whether this rank's vote on the step is cast: too late for a veto."""
-        return self._vote is not None
+        """Whether this rank's last bucket is on its way: too late for a veto."""
+        return self._last is not None
 
     def vetoed(self) -> bool:
-        """Whether a rank has given up the step whose last bucket has been reduced."""
-        if self._vote is None:
+        """Whether a rank has given up the step whose last bucket has been reduced; alike on all."""
+        if self._last is None:
             return False
+        if not self._votes_beside:
+            if not math.isnan(self._last[0].item()):
+                return False
+            self._cast()
+        assert self._vote is not None
         ballot, vote = self._vote
         vote.wait()
         return bool(ballot.item() > 0)
+
+    def _cast(self) -> None:
+        ballot = torch.tensor([float(self.veto)])
+        self._vote = ballot, self._sum(ballot, lambda: None, None)
 
     @property
     def failed(self) -> bool:

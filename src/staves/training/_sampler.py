@@ -39,13 +39,16 @@ def apportion(local_batches: Sequence[int], total: int) -> tuple[int, ...]:
     Raises:
         ValueError: the local batches are negative or sum to 0, or `total` is negative.
     """
-    shares = np.asarray(local_batches, dtype=np.int64)
-    if total < 0 or (shares < 0).any() or shares.sum() == 0:
+    shares = [int(share) for share in local_batches]
+    batch = sum(shares)
+    if total < 0 or batch == 0 or min(shares) < 0:
         raise ValueError(f"cannot cut {total} samples in the proportions {list(local_batches)}")
-    whole, remainders = np.divmod(shares * total, shares.sum())
-    missing = total - int(whole.sum())
-    whole[np.argsort(-remainders, kind="stable")[:missing]] += 1
-    return tuple(int(b) for b in whole)
+    if total == batch:
+        return tuple(shares)
+    parts, remainders = zip(*(divmod(share * total, batch) for share in shares), strict=True)
+    missing = total - sum(parts)
+    first = sorted(range(len(shares)), key=lambda rank: -remainders[rank])[:missing]
+    return tuple(part + (rank in first) for rank, part in enumerate(parts))
 
 
 @dataclass(frozen=True, slots=True)

@@ -270,6 +270,7 @@ class Stepper:
                     self.reducer.begin()
                 self.reducer.veto = True
                 self.model.take_part(self.reducer, midway=self._reducing)
+                self.reducer.vetoed()  # the others vote, too
         except (RuntimeError, Interrupted) as error:
             if not self._lost(error):
                 raise
