@@ -13,7 +13,7 @@ from torch import nn
 import staves
 from staves.convergence import NoiseScale, noise_scale
 from staves.training import permutation
-from staves.training._noise import RENEW, GradientNorms, Measured, _square
+from staves.training._noise import DENSE, RENEW, SPARSE, GradientNorms, Measured, _square
 from staves.training._preconditioner import FLOOR, Preconditioner
 from tests.training.scripts.models import BATCH, SAMPLES, Examples, build, loss_of, tag_loss
 
@@ -173,6 +173,18 @@ def test_steps_are_read_one_later() -> None:
     second = linear.take()
     assert second is not None
     assert second.noise_scale == NoiseScale(9.0, 0.0)
+
+
+def test_norms_of_later_steps_are_taken_now_and_then() -> None:
+    linear, read = Linear(), []
+    for number in range(DENSE - 3, DENSE + 4 * SPARSE):
+        gradient = [float(number), 0.0, 0.0]
+        linear.step(number, gradient, gradient)
+        measured = linear.take()
+        if measured is not None:
+            read.append(round(measured.noise_scale.gradient_square**0.5))
+    first = [DENSE - 3, DENSE - 2, DENSE - 1]
+    assert read == [*first, *range(DENSE, DENSE + 3 * SPARSE, SPARSE)]
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])

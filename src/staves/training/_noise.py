@@ -12,8 +12,8 @@ counts b = w B / W samples, and
 
 Each rank adds the squared norm of its own share of the reduced gradient, so that one small
 all-reduce tells all of them the very same numbers. It is launched when a step's last bucket is
-through, and read a step later, when it has long been done: nobody waits for it, and the host never
-for the device.
+through, and read a step or more later, when it has long been done: nobody waits for it, and the
+host never for the device.
 """
 
 from __future__ import annotations
@@ -36,6 +36,13 @@ from staves.training._preconditioner import Preconditioner
 
 RENEW = 10
 """Steps for which a preconditioner is kept: second moments move slowly."""
+
+DENSE, SPARSE = 200, 4
+"""Norms are taken in every step up to the first number, and in every so many steps after it.
+
+They cost up to 5 % of a step on a CPU that computes little for each parameter; by then the estimate
+is good, and moves slowly.
+"""
 
 _AT_ONCE = 1 << 16  # elements scaled at once on the CPU: they stay in its cache
 
@@ -84,7 +91,7 @@ class GradientNorms:
         self._side: torch.cuda.Stream | None = None
         self._by_parameter = False
         self._handles: list[RemovableHandle] = []
-        self._step = 0
+        self._step, self._taken = 0, True
         self._factor = 0.0
         self._groups = 0
         self._squares: list[tuple[float, torch.Tensor]] = []
@@ -95,8 +102,9 @@ class GradientNorms:
         """A step starts, perhaps once more: one that was void leaves nothing."""
         if self._pending and self._pending[-1].step == step:
             self._pending.pop()
-        self._step = step
-        if step % RENEW == 0 or not self._renewed:
+        every = 1 if step < DENSE else SPARSE
+        self._step, self._taken = step, step % every == 0
+        if step % (every * RENEW) == 0 or not self._renewed:
             self._preconditioner.renew()
             self._renewed = True
         self._groups, self._factor = 0, 0.0
@@ -108,11 +116,13 @@ class GradientNorms:
 
     def group(self, weight: float, unit: float) -> None:
         """A micro-batch of that weight follows; one without weight is no group."""
-        self._factor = unit**2 / weight if weight > 0 else 0.0
+        self._factor = unit**2 / weight if weight > 0 and self._taken else 0.0
         self._groups += weight > 0
 
     def bucket(self, bucket: GradBucket, buffer: torch.Tensor) -> None:
         """Take a bucket before it is scaled and summed. Runs in the autograd thread."""
+        if not self._taken:
+            return
         scale = self._preconditioner.of_bucket(bucket, buffer)
         if not self._by_parameter and self._factor:
             self._squares.append((self._factor, _square(buffer, scale)))
@@ -127,6 +137,8 @@ class GradientNorms:
         group: dist.ProcessGroup | None,
     ) -> None:
         """The step's gradient is whole: send the sums on their way."""
+        if not self._taken:
+            return
         squares, share = self._squares, batch / weight
         if group is None:
             of_parameter = self._preconditioner.of_parameter
@@ -147,7 +159,7 @@ class GradientNorms:
         self._squares, self._reduced = [], []
 
     def take(self, interrupted: Callable[[], bool]) -> Measured | None:
-        """Return what the step before the last one has measured, alike on all ranks.
+        """Return what the step before the last one with norms has measured, alike on all ranks.
 
         None where there is no such step, where it had less than two groups or gradients that are
         not finite, and where the generation has broken.
