@@ -288,9 +288,10 @@ def test_a_loader_worker_that_dies_is_an_error(
     assert not Dying.left  # while torch's iterator lives, its signal handler raises anew
 
 
-def test_a_loader_worker_that_is_killed_ends_the_script() -> None:
+@pytest.mark.parametrize("kind", ["stream", "indexed"])
+def test_a_loader_worker_that_is_killed_ends_the_script(kind: str) -> None:
     """In a process of its own: torch raises wherever the signal of the dead child finds it."""
-    command = [sys.executable, str(SCRIPTS / "deadly_stream.py")]
+    command = [sys.executable, str(SCRIPTS / "deadly_loader.py"), kind]
     ended = subprocess.run(command, capture_output=True, text=True)
     assert ended.returncode == 1
     assert "DataLoader worker" in ended.stderr

@@ -219,25 +219,30 @@ class Loader:
         if self._data is None:
             self._data = self._source.batches(self.issue)
         while True:
+            died = ""
             try:
                 batch = next(self._data)
             except RuntimeError as error:
-                raise self._loading_failed(error) from error
+                if "DataLoader worker" not in str(error) or not self._issued:
+                    raise
+                died = " ".join(str(error).split())[:200]
+            if died:  # not from within the clause: the error's traceback keeps torch's iterator
+                raise self._worker_died(died)
             ticket = self._issued.popleft()
             if self._stale == 0:
                 return batch, ticket
             self._stale -= 1
 
-    def _loading_failed(self, error: RuntimeError) -> Exception:
-        """Say which samples a dead loader worker was loading; other errors stay as they are."""
-        if "DataLoader worker" not in str(error) or not self._issued:
-            return error
+    def _worker_died(self, how: str) -> TrainingError:
+        """Say which samples a dead loader worker was loading, and let go of torch's iterator:
+        while that lives, torch raises anew, anywhere, as any child process ends."""
         ticket = self._issued[0]
         sample = self._source.name(ticket.cut.epoch, ticket.start)
+        self.close()
         return TrainingError(
             f"a loader worker died near {sample}"
             f" (epoch {ticket.cut.epoch}, places {ticket.start} to {ticket.stop} of its order)",
-            hint=" ".join(str(error).split())[:200],
+            hint=how,
         )
 
     def issue(self) -> Iterator[tuple[int, int, int]]:
