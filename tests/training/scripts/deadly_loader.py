@@ -1,4 +1,4 @@
-"""Data (a stream, or indexed) whose loader worker dies at sample 9, as one that is short of memory does."""
+"""A stream or indexed data whose loader worker dies at sample 9, as for want of memory."""
 
 from __future__ import annotations
 
