@@ -136,11 +136,11 @@ class WeightedReducer:
         """Whether a rank has given up the step whose last bucket has been reduced; alike on all."""
         if self._last is None:
             return False
-        if not self._votes_beside:
+        if self._vote is None:
             if not math.isnan(self._last[0].item()):
                 return False
             self._cast()
-        assert self._vote is not None
+            assert self._vote is not None
         ballot, vote = self._vote
         vote.wait()
         return bool(ballot.item() > 0)
