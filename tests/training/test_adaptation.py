@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from itertools import groupby
 from typing import Any
 
 import pytest
@@ -360,7 +361,8 @@ def test_changes_of_batch_are_told_on_one_device(
                 if run.committed_steps >= 40:
                     break
         lines = re.findall(r"step \d+: batch (?:\d+ -> )?(\d+)", capsys.readouterr().err)
-        assert list(map(int, lines)) == (used if size != 4 else [])
+        changes = [int(batch) for batch, _ in groupby(lines)]  # a plan may be new at one batch
+        assert changes == (used if size != 4 else [])
         told[size] = lines
     assert told[staves.Adaptive(4, max=64)]
     assert not told[4]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import random
+import re
 import subprocess
 import sys
 import weakref
@@ -23,6 +24,7 @@ import staves
 from staves.errors import InputError, TrainingError
 from staves.training import apportion
 from staves.training._loader import Loader, Ticket
+from staves.training._loader_workers import how_it_died
 from staves.training._random import seed_everything
 from tests.training.launch import SCRIPTS, staves_run
 from tests.training.scripts.stream import BATCH, CASES, SEED, Shuffled, lengths, rotating
@@ -294,18 +296,37 @@ def test_a_loader_worker_that_is_killed_ends_the_script(kind: str) -> None:
     command = [sys.executable, str(SCRIPTS / "deadly_loader.py"), kind]
     ended = subprocess.run(command, capture_output=True, text=True)
     assert ended.returncode == 1
-    assert "DataLoader worker" in ended.stderr
-    assert "exited unexpectedly" in ended.stderr
+    assert re.search("DataLoader worker .*exited unexpectedly|loader worker died", ended.stderr)
 
 
-def test_an_error_of_the_stream_is_its_own(run: staves.training.Run) -> None:
-    class Broken(Numbers):
-        def __iter__(self) -> Iterator[torch.Tensor]:
-            yield from super().__iter__()
-            raise RuntimeError("the file is damaged")
+@pytest.mark.parametrize(
+    ("error", "died"),
+    [
+        (RuntimeError("DataLoader worker (pid 7) is killed by signal: Killed."), True),
+        (RuntimeError("DataLoader worker (pid(s) 7, 8) exited\nunexpectedly"), True),
+        (ConnectionResetError(104, "Connection reset by peer"), True),
+        (EOFError(), True),
+        (RuntimeError("Caught RuntimeError in DataLoader worker process 0.\nthe file"), False),
+        (OSError("Caught OSError in DataLoader worker process 0.\nno such file"), False),
+        (RuntimeError("DataLoader timed out after 5 seconds"), False),
+    ],
+)
+def test_how_a_loader_worker_died(error: Exception, died: bool) -> None:
+    words = how_it_died(error, workers=1)
+    assert bool(words) is died
+    assert how_it_died(error, workers=0) is None  # then the data set itself has raised it
 
-    with pytest.raises(RuntimeError, match=r"^the file is damaged$"):
-        train(run, run.loader(Broken(5)))
+
+class Broken(Numbers):
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        yield from super().__iter__()
+        raise RuntimeError("the file is damaged")
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_an_error_of_the_stream_is_its_own(run: staves.training.Run, workers: int) -> None:
+    with pytest.raises(RuntimeError, match=r"the file is damaged$"):
+        train(run, run.loader(Broken(5), num_workers=workers))
 
 
 def test_the_length_is_what_somebody_says(run: staves.training.Run) -> None:

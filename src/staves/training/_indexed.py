@@ -56,6 +56,11 @@ class IndexedSource:
             **options,
         )
 
+    @property
+    def workers(self) -> int:
+        """Loader workers."""
+        return self._torch_loader.num_workers
+
     def batches_per_epoch(self, batch: int) -> int:
         """Return how many steps of `batch` samples an epoch has."""
         return self.cursor.batches_per_epoch(batch)

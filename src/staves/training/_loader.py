@@ -18,6 +18,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from staves.errors import InputError, TrainingError
 from staves.training._indexed import IndexedSource
+from staves.training._loader_workers import FAILURES, how_it_died
 from staves.training._planner import Plan
 from staves.training._sampler import Cursor, Cut
 from staves.training._stream import StreamSource, is_stream
@@ -94,6 +95,10 @@ class Source(Protocol):
     @property
     def samples(self) -> int | None:
         """How many an epoch has; None where nobody has said it."""
+
+    @property
+    def workers(self) -> int:
+        """Loader workers whose death the loader is to tell; 0 where the source does so itself."""
 
     def batches_per_epoch(self, batch: int) -> int:
         """Return how many steps of `batch` samples an epoch has."""
@@ -219,14 +224,16 @@ class Loader:
         if self._data is None:
             self._data = self._source.batches(self.issue)
         while True:
-            died = ""
+            died: str | None = None
             try:
                 batch = next(self._data)
-            except RuntimeError as error:
-                if "DataLoader worker" not in str(error) or not self._issued:
+            except FAILURES as error:
+                died = how_it_died(error, workers=self._source.workers)
+                if died is None or not self._issued:
                     raise
-                died = " ".join(str(error).split())[:200]
-            if died:  # not from within the clause: the error's traceback keeps torch's iterator
+            if (
+                died is not None
+            ):  # not from within the clause: the error's traceback keeps torch's iterator
                 raise self._worker_died(died)
             ticket = self._issued.popleft()
             if self._stale == 0:

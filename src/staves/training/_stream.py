@@ -16,6 +16,7 @@ from torch.utils.data import DataLoader, IterableDataset, default_collate
 
 from staves.errors import InputError, TrainingError
 from staves.training._batch import positive_integer
+from staves.training._loader_workers import FAILURES, how_it_died
 from staves.training._random import RandomStream
 from staves.training._sampler import Cursor, batches_of
 
@@ -80,6 +81,11 @@ class StreamSource:
         self._collate = options.pop("collate_fn", None) or default_collate
         self._reader = Reader(dataset, seed=seed, chunk=chunk, options=options)
         self.cursor = StreamCursor(self._reader, drop_last=drop_last)
+
+    @property
+    def workers(self) -> int:
+        """None of which the loader need know: their death is told here."""
+        return 0
 
     def batches_per_epoch(self, batch: int) -> int:
         """Return how many steps of `batch` samples an epoch has.
@@ -175,17 +181,17 @@ class Reader:
     def _read_chunk(self) -> None:
         reached = self._first + len(self._kept)
         assert self._chunks is not None
-        died = ""
+        died: str | None = None
         try:
             place, samples = next(self._chunks)
         except StopIteration:
             self._ended = True
             return
-        except RuntimeError as error:
-            if "DataLoader worker" not in str(error):
+        except FAILURES as error:
+            died = how_it_died(error, workers=self._loader.num_workers)
+            if died is None:
                 raise
-            died = " ".join(str(error).split())[:200]
-        if died:
+        if died is not None:
             # Not from within the clause: the error's traceback keeps torch's iterator, and while
             # that lives, torch raises the same error anew, anywhere, as any child process ends.
             self.close()
