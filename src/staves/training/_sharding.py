@@ -14,6 +14,7 @@ from itertools import zip_longest
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import nn
 from torch._C._distributed_c10d import HashStore
 from torch.distributed.device_mesh import DeviceMesh
@@ -165,6 +166,7 @@ def over(generation: Generation, device: torch.device, interrupted: Callable[[],
     Raises:
         TrainingError: a rank was lost meanwhile.
     """
+    of_the_launcher = dist.is_initialized()
     try:
         group = _group.form(
             HashStore() if generation.store is None else generation.store,  # alone
@@ -176,6 +178,8 @@ def over(generation: Generation, device: torch.device, interrupted: Callable[[],
         )
     except Interrupted:
         raise TrainingError("run.mesh: a rank was lost before all had met") from None
+    if not of_the_launcher:  # the model holds it to the end, when its threads cannot be joined
+        _group.park(group)
     return Sharding(DeviceMesh.from_group(group, device.type))
 
 
