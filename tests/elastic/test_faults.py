@@ -73,7 +73,7 @@ def test_a_rank_that_dies_where_the_noise_scale_is_added_up(
     assert low <= figures["noise_scale"] <= (high or float("inf"))
 
 
-@pytest.mark.parametrize("failing", [0, 2])
+@pytest.mark.parametrize("failing", [0, pytest.param(2, marks=pytest.mark.soak)])
 def test_rule_7_an_error_in_the_update_that_the_script_catches(
     failing: int, tmp_path: Path, undisturbed: dict[str, Any]
 ) -> None:

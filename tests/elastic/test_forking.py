@@ -7,6 +7,8 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.elastic.driver import Job, job, largest_error, result
 from tests.training.launch import ended
 
@@ -31,6 +33,7 @@ def nursery(running: Job) -> int:
     return found
 
 
+@pytest.mark.soak
 def test_growing_and_losing_one(tmp_path: Path, undisturbed: dict[str, Any]) -> None:
     """The result is one process's: 4, 2, 4, and one killed and replaced."""
     with job(tmp_path, 4, emulated=True) as running:
@@ -60,6 +63,7 @@ def test_undisturbed_results_are_equal_to_the_bit(tmp_path: Path) -> None:
     assert largest_error(*results) == 0.0
 
 
+@pytest.mark.soak
 def test_the_nursery_dies(tmp_path: Path, undisturbed: dict[str, Any]) -> None:
     """Training goes on; who comes later is started by exec, with one warning."""
     with job(tmp_path, 3, emulated=True) as running:

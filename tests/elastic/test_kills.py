@@ -61,6 +61,7 @@ def test_random_moments(world: int, seed: int, tmp_path: Path, undisturbed: dict
     assert error <= LIMIT
 
 
+@pytest.mark.soak
 def test_rule_13_without_the_one_that_does_not_come(
     tmp_path: Path, undisturbed: dict[str, Any]
 ) -> None:

@@ -24,6 +24,7 @@ def test_a_rank_that_leaves_has_told_its_part(tmp_path: Path) -> None:
     assert loss["covered"] == {"first": 1.0, "last": 1.0}
 
 
+@pytest.mark.soak
 def test_of_a_rank_that_is_killed_what_it_told_counts(tmp_path: Path) -> None:
     alone(tmp_path / "alone")
     wanted = json.loads((tmp_path / "alone" / "report.json").read_text())["loss"]

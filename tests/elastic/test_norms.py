@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import torch
 
 from tests.elastic.driver import job
@@ -12,6 +13,7 @@ from tests.elastic.scripts.norms import CENTRE, EPOCHS
 SCRIPT = Path(__file__).parent / "scripts" / "norms.py"
 
 
+@pytest.mark.soak
 def test_all_members_of_a_pass_end_it_with_the_same(tmp_path: Path) -> None:
     with job(tmp_path, 3, script=SCRIPT) as running:
         running.until_world(3)

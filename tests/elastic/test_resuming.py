@@ -69,6 +69,7 @@ def test_rule_15_loads_at_any_number_of_ranks(tmp_path: Path, undisturbed: dict[
         resume(tmp_path, copy, devices, undisturbed)
 
 
+@pytest.mark.soak
 def test_rule_16_another_script_does_not_join(tmp_path: Path, undisturbed: dict[str, Any]) -> None:
     script = tmp_path / "edited.py"
     shutil.copy(SCRIPT, script)

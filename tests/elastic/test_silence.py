@@ -14,6 +14,7 @@ from tests.elastic.driver import job, largest_error, result
 LIMIT = 1e-9
 
 
+@pytest.mark.soak
 def test_a_stopped_worker_is_ended_and_replaced(
     tmp_path: Path, undisturbed: dict[str, Any]
 ) -> None:
@@ -45,6 +46,7 @@ def test_a_worker_that_is_stopped_for_a_moment_trains_on(
     assert largest_error(result(tmp_path), undisturbed) <= LIMIT
 
 
+@pytest.mark.soak
 def test_a_supervisor_that_was_stopped_blames_nobody(
     tmp_path: Path, undisturbed: dict[str, Any]
 ) -> None:

@@ -76,6 +76,7 @@ def test_what_fails_is_told(live: World) -> None:
     assert live.client.jobs() == []
 
 
+@pytest.mark.soak
 def test_a_type_that_vanishes_between_two_starts(live: World, tmp_path: Path) -> None:
     """Jobs that want it wait, and say so; the others go on."""
     job = live.train(epochs=4)

@@ -53,7 +53,9 @@ def one_process_parameters(dtype: torch.dtype, schedule_name: str) -> Tensors:
     return [p.detach() for p in model.parameters()]
 
 
-@pytest.mark.parametrize("split", ["24,8", "20,7,5", "17,9,5,1", "20,12,0"])
+@pytest.mark.parametrize(
+    "split", ["24,8", pytest.param("20,7,5", marks=pytest.mark.soak), "17,9,5,1", "20,12,0"]
+)
 def test_any_split_trains_as_one_process_does(split: str, tmp_path: Path) -> None:
     file = tmp_path / "results.pt"
     world = split.count(",") + 1

@@ -56,6 +56,7 @@ def test_the_state_is_that_of_a_run_with_memory_enough(
     assert "rank 1 ran out of memory with 14 samples; from here on it holds at most" in done.stderr
 
 
+@pytest.mark.soak
 def test_without_a_supervisor(tmp_path: Path, undisturbed: Mapping[str, Any]) -> None:
     words = ["-m", "torch.distributed.run", "--nproc_per_node", 2, "--master_addr", "127.0.0.1"]
     words += ["--master_port", free_port(), SCRIPT, tmp_path, FEW]
