@@ -27,6 +27,7 @@ from staves.training import (
     Learner,
     Situation,
     System,
+    VirtualClock,
     VirtualJob,
     VirtualStep,
     VirtualTrainer,
@@ -290,6 +291,18 @@ def test_going_on_is_as_if_it_had_never_stopped() -> None:
     job, whole = trainer(model(), of, 64), trainer(model(), of, 64)
     parts = [*job.steps(30), *islice(job.steps(100), 25)]
     assert parts == list(whole.steps(55))
+
+
+def test_steps_of_a_known_loss_are_timed_anew() -> None:
+    """The clock alone goes as it does when it is trained by."""
+    of = VirtualTruth(THREE, 0.05, (Contention(1, 2.0, 50),), pause_seconds=0.1)
+    steps = list(trainer(model(), of, 50, seed=3).steps(120))
+    clock = VirtualClock(of, Learner(), VirtualJob.on(THREE.devices, 50, None), seed=3)
+    for step in steps:
+        decision, pause = clock.decide()
+        assert (decision.local_batches, pause) == (step.local_batches, step.pause_seconds)
+        assert clock.advance() == step.seconds
+    assert clock.seconds == steps[-1].clock
 
 
 def test_caps_are_kept_by_accumulation() -> None:

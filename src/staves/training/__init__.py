@@ -14,6 +14,7 @@ from staves.training._run import Run
 from staves.training._sampler import Cut, GlobalCursor, apportion, permutation
 from staves.training._splits import Split
 from staves.training._virtual import VirtualStep, VirtualTrainer
+from staves.training._virtual_clock import VirtualClock
 from staves.training._virtual_system import Decision, Learner, Situation, System, VirtualJob
 from staves.training._virtual_truth import Contention, VirtualTruth
 
@@ -30,6 +31,7 @@ __all__ = [
     "Situation",
     "Split",
     "System",
+    "VirtualClock",
     "VirtualJob",
     "VirtualStep",
     "VirtualTrainer",

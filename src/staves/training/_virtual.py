@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from torch import nn
 from torch.optim import Optimizer
 from torch.utils.data import Dataset
@@ -23,9 +22,10 @@ from staves.training._adaptation import Adaptation
 from staves.training._batch import Adaptive, positive_integer
 from staves.training._indexed import IndexedSource
 from staves.training._sampler import Cut
+from staves.training._virtual_clock import VirtualClock
 from staves.training._virtual_process import Loss, OneProcess
-from staves.training._virtual_system import Decision, Learner, Situation, System, VirtualJob
-from staves.training._virtual_truth import VirtualTruth, take_step
+from staves.training._virtual_system import Decision, Learner, System, VirtualJob
+from staves.training._virtual_truth import VirtualTruth
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class VirtualTrainer:
         options: of the DataLoader: `shuffle`, `drop_last`, `collate_fn`.
 
     Attributes:
-        clock: virtual seconds so far.
+        system: what decides.
 
     Raises:
         InputError: the model is wrapped, the batch is none, or the data set has no length.
@@ -106,18 +106,19 @@ class VirtualTrainer:
         asked = batch.reference if isinstance(batch, Adaptive) else batch
         first = positive_integer("VirtualTrainer(batch)", asked)
         source = IndexedSource(dataset, seed=seed, least_batch=first, options=options)
-        self.truth, self.system = truth, system or Learner()
-        self.clock = 0.0
+        self.system = system or Learner()
+        self._adaptation = adaptation
         self._process = OneProcess(
             *(model, optimizer, schedule, loss), source=source, adaptation=adaptation, seed=seed
         )
-        self._adaptation = adaptation
-        self._noise = truth.noise(np.random.default_rng(seed))
-        self._decision: Decision | None = None
-        self._changes = 0
         allowed = None if adaptation is None else adaptation.allowed(source.samples)
-        self._job = VirtualJob.on(truth.model.devices, first, allowed)
-        self.system.begin(self._job)
+        job = VirtualJob.on(truth.model.devices, first, allowed)
+        self._clock = VirtualClock(truth, self.system, job, seed=seed)
+
+    @property
+    def clock(self) -> float:
+        """Virtual seconds so far."""
+        return self._clock.seconds
 
     @property
     def progress(self) -> float:
@@ -154,24 +155,13 @@ class VirtualTrainer:
         return self.progress >= progress if adaptation is None else adaptation.complete
 
     def _step(self) -> VirtualStep:
-        step, adaptation = self._process.steps, self._adaptation
-        acted_on = None if adaptation is None else adaptation.acted_on
-        decision = self.system.decide(Situation(step, self.clock, acted_on))
-        pause = self._adopt(decision)
+        step, adaptation, clock = self._process.steps, self._adaptation, self._clock
+        decision, pause = clock.decide(None if adaptation is None else adaptation.acted_on)
+        if adaptation is not None:
+            adaptation.batch = decision.batch
         cut = self._cut(decision)
         loss = self._process.train(cut, decision.micro_steps)
-        records = take_step(
-            self.truth.at(step, self.clock + pause),
-            cut.local_batches,
-            step=step,
-            plan=self._changes,
-            micro_steps=decision.micro_steps,
-            noise=self._noise,
-        )
-        seconds = records[0].step_seconds
-        self.clock += pause + seconds
-        if cut.batch == decision.batch:
-            self.system.measured(records)
+        seconds = clock.advance(cut.local_batches)
         return VirtualStep(
             number=step,
             epoch=cut.epoch,
@@ -180,23 +170,10 @@ class VirtualTrainer:
             loss=loss,
             seconds=seconds,
             pause_seconds=pause,
-            clock=self.clock,
+            clock=clock.seconds,
             progress=self.progress,
             noise_scale=None if adaptation is None else adaptation.noise_scale,
         )
-
-    def _adopt(self, decision: Decision) -> float:
-        """Take over the system's decision, and return what the change costs, in seconds."""
-        before, self._decision = self._decision, decision
-        if decision == before:
-            return 0.0
-        self._job.check(decision)
-        if self._adaptation is not None:
-            self._adaptation.batch = decision.batch
-        if before is None:
-            return 0.0
-        self._changes += 1
-        return self.truth.pause_seconds
 
     def _cut(self, decision: Decision) -> Cut:
         """Return the next step's place in the data, perhaps in a new pass over it."""
