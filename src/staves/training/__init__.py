@@ -13,6 +13,7 @@ from staves.training._refusal import report_input_errors
 from staves.training._run import Run
 from staves.training._sampler import Cut, GlobalCursor, apportion, permutation
 from staves.training._splits import Split
+from staves.training._timing import StepRecord
 from staves.training._virtual import VirtualStep, VirtualTrainer
 from staves.training._virtual_clock import VirtualClock
 from staves.training._virtual_system import Decision, Learner, Situation, System, VirtualJob
@@ -30,6 +31,7 @@ __all__ = [
     "Run",
     "Situation",
     "Split",
+    "StepRecord",
     "System",
     "VirtualClock",
     "VirtualJob",
