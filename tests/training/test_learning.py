@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from staves.training._knowledge import Knowledge
-from tests.training.virtual import VirtualJob, truth
+from tests.training.virtual import LearnerJob, truth
 
 BUCKETS = ([0.3, 0.7, 1.0], [0.002, 0.002, 0.001])
 FOUR = [0.6e-3, 0.9e-3, 1.8e-3, 1.8e-3]
@@ -28,7 +28,7 @@ clusters: st.SearchStrategy[Cluster] = st.tuples(
 @given(clusters)
 def test_the_split_comes_within_one_percent_of_the_best_under_noise(cluster: Cluster) -> None:
     speeds, each, buckets, seed = cluster
-    job = VirtualJob(truth(speeds, *buckets), each * len(speeds), noise=0.05, seed=seed).train(30)
+    job = LearnerJob(truth(speeds, *buckets), each * len(speeds), noise=0.05, seed=seed).train(30)
     assert job.regret() <= 0.06  # ten steps of each probe: the noise of a mean is 1.6 %
     regrets = [job.train(40).regret() for _ in range(6)]
     # As measurements add up; single splits lie a little beyond where the noise would have it.
@@ -41,14 +41,14 @@ def test_most_clusters_are_within_one_percent_after_a_hundred_steps() -> None:
     regrets = []
     for seed in range(20):
         speeds = np.exp(random.uniform(np.log(0.2e-3), np.log(4e-3), 4)).tolist()
-        regrets.append(VirtualJob(truth(speeds, *BUCKETS), 160, noise=0.05, seed=seed).train(100))
+        regrets.append(LearnerJob(truth(speeds, *BUCKETS), 160, noise=0.05, seed=seed).train(100))
     assert np.percentile([job.regret() for job in regrets], 90) <= 0.01
 
 
 def test_predictions_hold_on_means_of_ten_steps() -> None:
     errors = []
     for seed in range(8):
-        job = VirtualJob(truth(FOUR, *BUCKETS), 64, noise=0.03, seed=seed).train(30)
+        job = LearnerJob(truth(FOUR, *BUCKETS), 64, noise=0.03, seed=seed).train(30)
         for _ in range(8):
             predicted = job.plan.predicted_seconds
             assert predicted is not None
@@ -66,7 +66,7 @@ def test_a_slowed_device_is_rebalanced_within_thirty_steps_and_back(
     noise: float, victim: int
 ) -> None:
     first, last = 120, 180
-    job = VirtualJob(
+    job = LearnerJob(
         truth(FOUR, *BUCKETS),
         64,
         noise=noise,
@@ -85,7 +85,7 @@ def test_a_slowed_device_is_rebalanced_within_thirty_steps_and_back(
 
 def test_only_the_device_that_changed_is_measured_anew() -> None:
     slowed = 120
-    job = VirtualJob(
+    job = LearnerJob(
         truth(FOUR, *BUCKETS),
         64,
         noise=0.02,
@@ -105,8 +105,8 @@ def test_only_the_device_that_changed_is_measured_anew() -> None:
 
 
 def test_stalls_of_the_host_move_nothing() -> None:
-    quiet = VirtualJob(truth(FOUR, *BUCKETS), 64, noise=0.02, seed=4).train(150)
-    stalled = VirtualJob(
+    quiet = LearnerJob(truth(FOUR, *BUCKETS), 64, noise=0.02, seed=4).train(150)
+    stalled = LearnerJob(
         truth(FOUR, *BUCKETS),
         64,
         noise=0.02,
@@ -121,7 +121,7 @@ def test_stalls_of_the_host_move_nothing() -> None:
 
 def test_emulated_devices_that_are_mostly_late_keep_their_split() -> None:
     """The fastest one is late in three steps of four from step 60 on, by more than it computes."""
-    job = VirtualJob(
+    job = LearnerJob(
         truth(FOUR, *BUCKETS),
         64,
         noise=0.02,
@@ -136,7 +136,7 @@ def test_emulated_devices_that_are_mostly_late_keep_their_split() -> None:
 
 
 def test_emulated_devices_that_are_late_at_first_are_probed_once_they_are_not() -> None:
-    job = VirtualJob(
+    job = LearnerJob(
         truth(FOUR, *BUCKETS),
         64,
         noise=0.02,
@@ -150,7 +150,7 @@ def test_emulated_devices_that_are_late_at_first_are_probed_once_they_are_not() 
 
 
 def test_emulated_devices_that_are_never_in_time_are_taken_as_they_are() -> None:
-    job = VirtualJob(
+    job = LearnerJob(
         truth(FOUR, *BUCKETS),
         64,
         noise=0.02,
@@ -163,7 +163,7 @@ def test_emulated_devices_that_are_never_in_time_are_taken_as_they_are() -> None
 def test_the_predicted_step_has_an_interval() -> None:
     inside = 0
     for seed in range(20):
-        job = VirtualJob(truth(FOUR, *BUCKETS), 64, noise=0.03, seed=seed).train(30)
+        job = LearnerJob(truth(FOUR, *BUCKETS), 64, noise=0.03, seed=seed).train(30)
         assert job.plan.interval is not None
         low, high = job.plan.interval
         assert job.plan.predicted_seconds is not None
@@ -175,7 +175,7 @@ def test_the_predicted_step_has_an_interval() -> None:
 
 
 def test_knowledge_survives_a_document_and_old_documents_load() -> None:
-    job = VirtualJob(truth(FOUR, *BUCKETS), 64, noise=0.02).train(60)
+    job = LearnerJob(truth(FOUR, *BUCKETS), 64, noise=0.02).train(60)
     knowledge = job.planners[0].knowledge
     assert Knowledge.from_document(knowledge.to_document()) == knowledge
     old = knowledge.to_document()

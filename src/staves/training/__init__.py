@@ -13,15 +13,31 @@ from staves.training._refusal import report_input_errors
 from staves.training._run import Run
 from staves.training._sampler import Cut, GlobalCursor, apportion, permutation
 from staves.training._splits import Split
+from staves.training._timing import StepRecord
+from staves.training._virtual import VirtualStep, VirtualTrainer
+from staves.training._virtual_clock import VirtualClock
+from staves.training._virtual_system import Decision, Learner, Situation, System, VirtualJob
+from staves.training._virtual_truth import Contention, VirtualTruth
 
 __all__ = [
     "Adaptive",
+    "Contention",
     "Cut",
+    "Decision",
     "GlobalCursor",
+    "Learner",
     "Pacer",
     "Plan",
     "Run",
+    "Situation",
     "Split",
+    "StepRecord",
+    "System",
+    "VirtualClock",
+    "VirtualJob",
+    "VirtualStep",
+    "VirtualTrainer",
+    "VirtualTruth",
     "apportion",
     "init",
     "permutation",

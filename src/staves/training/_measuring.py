@@ -148,7 +148,7 @@ class Measuring:
             plan, model = planner.decide(records, noise_scale, drifted)
             return plan, model, planner.knowledge
 
-        own = self._measured()
+        own = self.measured()
         decision = decide([own]) if exchange is None else exchange.agree(own, decide)
         plan, model, knowledge = decision
         if own.held_up and planner.model is None:
@@ -159,7 +159,8 @@ class Measuring:
         self._adopted(planner, step, changed=changed)
         return changed
 
-    def _measured(self) -> Measured:
+    def measured(self) -> Measured:
+        """Return what this rank sends for a decision; it goes on being kept."""
         since = self._drift.since
         records = [r for r in self._records if since is None or r.step >= since]
         held_up = 2 * (self._sieve.dropped - self._dropped_before) > self._steps

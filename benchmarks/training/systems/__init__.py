@@ -1,0 +1,19 @@
+"""The systems that are compared, each in our own words: one small file each."""
+
+from benchmarks.training.systems.adaptdl_like import AdaptDLLike
+from benchmarks.training.systems.ddp import DDP
+from benchmarks.training.systems.lb_bsp import LBBSP
+from benchmarks.training.systems.oracle import Oracle
+from benchmarks.training.systems.ours import Ours
+from benchmarks.training.systems.proportional import Proportional
+from benchmarks.training.systems.proportional_adaptive import ProportionalAdaptive
+
+__all__ = [
+    "DDP",
+    "LBBSP",
+    "AdaptDLLike",
+    "Oracle",
+    "Ours",
+    "Proportional",
+    "ProportionalAdaptive",
+]

@@ -1,0 +1,7 @@
+"""Staves itself; the learner of real jobs, at a fixed batch or an adaptive one."""
+
+from __future__ import annotations
+
+from staves.training import Learner as Ours
+
+__all__ = ["Ours"]
