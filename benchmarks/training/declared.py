@@ -1,6 +1,8 @@
-"""What was declared before the first comparison: mixes, links, jitter, workloads, targets.
+"""What is declared before a comparison: mixes, links, jitter, workloads, targets.
 
-Frozen. Learning rates and targets were picked on plain DDP at the reference batch alone.
+Not frozen yet, so that no figure of this benchmark counts: the reference batch of the first
+workload was changed after a pilot had shown its noise scale. Learning rates and targets were picked
+on plain DDP at the reference batch alone.
 """
 
 from __future__ import annotations
