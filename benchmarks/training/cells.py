@@ -13,17 +13,16 @@ from benchmarks.training.systems import (
     LBBSP,
     AdaptDLLike,
     Oracle,
-    Ours,
     Proportional,
     ProportionalAdaptive,
 )
 from staves.steptime import even_split, integer_split
-from staves.training import System, VirtualTruth
+from staves.training import Learner, System, VirtualTruth
 
 FIXED: dict[str, Callable[[VirtualTruth, int], System]] = {
     "proportional": lambda of, batch: Proportional(batch),
     "lb-bsp": lambda of, batch: LBBSP(batch),
-    "ours": lambda of, batch: Ours(),
+    "ours": lambda of, batch: Learner(),
     "oracle": Oracle,
 }
 """Systems that balance a fixed batch."""
@@ -48,7 +47,7 @@ def cell(workload: Workload, mix: Mix, seed: int) -> dict[str, Any]:
         for name, system in {
             "adaptdl-like": AdaptDLLike(),
             "proportional adaptive": ProportionalAdaptive(),
-            "ours adaptive": Ours(),
+            "ours adaptive": Learner(),
             "oracle adaptive": Oracle(of),
         }.items()
     }

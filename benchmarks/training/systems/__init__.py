@@ -1,10 +1,12 @@
-"""The systems that are compared, each in our own words: one small file each."""
+"""The systems that are compared, each in our own words: one small file each.
+
+Ours is `staves.training.Learner` itself.
+"""
 
 from benchmarks.training.systems.adaptdl_like import AdaptDLLike
 from benchmarks.training.systems.ddp import DDP
 from benchmarks.training.systems.lb_bsp import LBBSP
 from benchmarks.training.systems.oracle import Oracle
-from benchmarks.training.systems.ours import Ours
 from benchmarks.training.systems.proportional import Proportional
 from benchmarks.training.systems.proportional_adaptive import ProportionalAdaptive
 
@@ -13,7 +15,6 @@ __all__ = [
     "LBBSP",
     "AdaptDLLike",
     "Oracle",
-    "Ours",
     "Proportional",
     "ProportionalAdaptive",
 ]
