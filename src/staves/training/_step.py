@@ -188,9 +188,13 @@ class Stepper:
             if self.reducer is not None:
                 self.reducer.weight = 1.0 if ticket.local_batch else 0.0
             if self.norms is not None and self.model is not None:
-                module, steps = self.model.module, self.figures.steps
                 self.norms.loss_scale = self.loss_scale
-                self.norms.begin(module, step=steps, micro_steps=ticket.micro_steps)
+                self.norms.begin(
+                    self.model.module,
+                    step=self.figures.steps,
+                    micro_steps=ticket.micro_steps,
+                    sparse=self.adaptation is not None and self.adaptation.known_well,
+                )
 
     def _check_rates(self, ticket: Ticket) -> None:
         """Refuse learning rates that change within a step."""
