@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 from typing import Any
@@ -117,9 +118,9 @@ def _less(row: Row, rival: str) -> float | None:
 
 
 def _of(values: Sequence[float | None], how: Any, least: float) -> tuple[Any, str, Any]:
-    known = [value for value in values if value is not None]
-    value = how(known) if known and len(known) == len(values) else None
-    return value, f">= {least:.0%}", lambda found: found >= least
+    value = how([-math.inf if value is None else value for value in values]) if values else None
+    known = value is not None and math.isfinite(value)
+    return value if known else None, f">= {least:.0%}", lambda found: found >= least
 
 
 def _verdict(what: str, value: float | None, wanted: str, holds: Any) -> Row:

@@ -14,6 +14,7 @@ _NAMES = {
     "proportional adaptive": "proportional + adaptive",
     "adaptdl-like": "AdaptDL-like",
 }
+_TICKS = (0.1, 0.2, 0.3, 0.5, 1.0)
 
 
 def draw(rows: Sequence[Row], folder: Path) -> None:
@@ -42,13 +43,18 @@ def _times(plt: Any, rows: Sequence[Row]) -> Any:
         for place, name in enumerate(systems.values()):
             less = row["systems"].get(name, {}).get("less_time_than_ddp")
             if less is None:
-                axis.text(0.02, place, "target missed", va="center", fontsize=7)
+                at = {"transform": axis.get_yaxis_transform()}
+                axis.text(0.03, place, "target missed", va="center", fontsize=7, **at)
                 continue
             low, middle, high = (1 - less[part] for part in ("most", "median", "least"))
             axis.plot([low, high], [place, place], color="0.6", linewidth=2)
             axis.plot(middle, place, "o", color="C3" if name == OURS else "C0")
         axis.axvline(1, color="0.8", linestyle=":")
         axis.set_xscale("log")
+        axis.set_xlim(0.08, 1.4)
+        axis.set_xticks(_TICKS, [f"{tick:g}" for tick in _TICKS])
+        axis.minorticks_off()
+        axis.set_ylim(-0.5, len(systems) - 0.5)
         axis.set_yticks(range(len(systems)), list(systems), fontsize=7)
         axis.set_title(f"{row['workload']} on {row['mix']}", fontsize=9)
         axis.tick_params(axis="x", labelsize=7)

@@ -2,7 +2,7 @@
 
 One rule for all averages: the median over the seeds of a cell of each seed's own ratio, with the
 least and the greatest; over cells the median of their medians. A system that missed the target with
-any seed has no ratio in that cell, and the rows say so.
+any seed has no ratio in that cell, and the rows say so; over cells that counts as the worst of all.
 """
 
 from __future__ import annotations
@@ -100,10 +100,13 @@ def less_time(cells: Sequence[Row], name: str, other: str) -> Row | None:
 
 def slower(cells: Sequence[Row], name: str, other: str) -> bool | None:
     """Return whether a system needs longer than another beyond noise: the 95 % interval of the
-    mean logarithm of the paired ratios lies above 0. None where that cannot be told."""
-    ratios = _ratios(cells, name, other)
-    logs = [math.log(ratio) for ratio in ratios if ratio is not None]
-    if len(logs) < len(ratios) or not 2 <= len(logs) <= len(_STUDENT) + 1:
+    mean logarithm of the paired ratios lies above 0, or it misses the target with a seed where the
+    other does not. None where that cannot be told."""
+    pairs = zip(_seconds(cells, name), _seconds(cells, other), strict=True)
+    if any(own is None and of is not None for own, of in pairs):
+        return True
+    logs = [math.log(ratio) for ratio in _ratios(cells, name, other) if ratio is not None]
+    if not 2 <= len(logs) <= len(_STUDENT) + 1:
         return None
     error = statistics.stdev(logs) / math.sqrt(len(logs)) * _STUDENT[len(logs) - 2]
     return statistics.mean(logs) > error

@@ -115,7 +115,7 @@ def test_the_crossing_is_interpolated_between_two_evaluations() -> None:
 
 
 def test_a_trajectory_has_the_same_end_whenever_it_is_made() -> None:
-    workload = replace(TINY, target=2.29, reference=32, most_samples=200)
+    workload = replace(TINY, target=2.3, reference=32, most_samples=300)
     one, same = trajectory(workload, 1, 32), trajectory(workload, 1, 32)
     assert one == same
     assert one.steps is not None
@@ -209,6 +209,10 @@ def test_a_missed_target_has_no_ratio_and_is_named() -> None:
     (row,) = summary(cells(ddp=ddp, large=ddp, even=[None, 80.0], simple=ddp, ours=ddp))
     assert row["less_time"]["adaptdl-like"] is None
     assert row["slower_beyond_noise"]["adaptdl-like"] is None
+    (behind,) = summary(cells(ddp=ddp, large=ddp, even=ddp, simple=ddp, ours=[None, 10.0]))
+    assert behind["slower_beyond_noise"]["adaptdl-like"] is True
+    worst = [v for v in judge([row, row, behind]) if v["what"].endswith("B0: median of cells")]
+    assert [v["value"] for v in worst] == [0.0]
     named = next(v for v in judge([row]) if v["what"] == "targets not reached")
     assert named["value"] == "adaptdl-like in w on m (1 of 2)"
     assert math.isclose(row["systems"]["adaptdl-like"]["reached"], 1)

@@ -92,9 +92,9 @@ def test_lb_bsp_moves_from_the_slowest_to_the_fastest_by_its_rule() -> None:
             move = moved
             assert (change == moved).argmax() == times.argmin()
             assert (change == -moved).argmax() == times.argmax()
-    # It ends where no sample can be moved to gain anything.
+    # It ends within a sample of the slowest device.
     best = min(max(np.array(s) * slow) for s in _splits(batch, made[-1], 6))
-    assert max(np.array(made[-1]) * slow) <= 1.02 * best
+    assert max(np.array(made[-1]) * slow) <= best + max(slow)
 
 
 def _splits(batch: int, around: Sequence[int], width: int) -> list[tuple[int, ...]]:

@@ -414,7 +414,9 @@ def test_the_second_probe_is_as_large_as_noise_and_memory_allow(
     assert job.plan.micro_steps == 1
     even = [16, 16, 16, 16]
     moved = [abs(b - a) / a for a, b in zip(even, job.plan.local_batches, strict=True)]
-    assert sum(each > 0.2 for each in moved) >= 3  # two batches tell a device's line
+    # Two batches tell a device's line.
+    assert all(moved)
+    assert sum(each > 0.2 for each in moved) >= 2
 
 
 def test_a_device_alone_probes_a_larger_batch_and_has_two_groups() -> None:
