@@ -51,7 +51,7 @@ def _times(plt: Any, rows: Sequence[Row]) -> Any:
             axis.plot(middle, place, "o", color="C3" if name == OURS else "C0")
         axis.axvline(1, color="0.8", linestyle=":")
         axis.set_xscale("log")
-        axis.set_xlim(0.08, 1.4)
+        axis.set_xlim(0.06, 1.4)
         axis.set_xticks(_TICKS, [f"{tick:g}" for tick in _TICKS])
         axis.minorticks_off()
         axis.set_ylim(-0.5, len(systems) - 0.5)
