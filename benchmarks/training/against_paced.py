@@ -182,17 +182,12 @@ def beside(run: Paced, model: StepTimeModel) -> dict[str, Any]:
             block = blocks.setdefault(split, {"paced": [], "virtual": []})
             block["paced"] += [seconds for _, seconds, _ in rows]
             block["virtual"] += [step.seconds for _, _, step in rows]
-    medians = [
-        {
-            "local_batches": split,
-            "steps": len(block["paced"]),
-            "paced": statistics.median(block["paced"]),
-            "virtual": statistics.median(block["virtual"]),
-        }
-        for split, block in blocks.items()
-    ]
-    for row in medians:
-        row["virtual_over_paced"] = row["virtual"] / row["paced"]
+    medians = []
+    for split, block in blocks.items():
+        sides = {side: statistics.median(own) for side, own in block.items()}
+        ratio = sides["virtual"] / sides["paced"]
+        row = {"local_batches": split, "steps": len(block["paced"]), **sides}
+        medians.append({**row, "virtual_over_paced": ratio})
     losses = [step.loss for step in steps]
     return {
         "load": run.load,

@@ -66,12 +66,12 @@ VARIANTS = {
     "adaptive, max x 4": Variant(4),
     "adaptive, max x 16": Variant(16),
     "cap by the schedule": Variant(cap=cosine),
-    "cap by its square": Variant(cap=lambda over: cosine(over) ** 2),
     "back for a fifth": Variant(cap=back(0.2)),
-    "back for a tenth": Variant(cap=back(0.1)),
     "square root": Variant(rule="square-root"),
-    "budget x 1.25": Variant(longer=1.25),
+    "adascale": Variant(rule="adascale"),
     "budget x 1.5": Variant(longer=1.5),
+    "budget x 2": Variant(longer=2.0),
+    "budget x 3": Variant(longer=3.0),
     "constant reference": Variant(1, scheduled=False),
     "constant adaptive": Variant(scheduled=False),
 }
@@ -147,9 +147,8 @@ def train(of: Scheduled, variant: Variant, seed: int) -> Run:
 
 def _stepwise(of: Scheduled, share: float) -> int:
     """Return the cap in samples, one of a geometric row, so that it moves seldom."""
-    steps = math.floor(math.log(of.most / of.reference) / math.log(CAP_RATIO))
-    wanted = max(1.0, share * of.most / of.reference)
-    return round(of.reference * CAP_RATIO ** min(steps, math.floor(math.log(wanted, CAP_RATIO))))
+    wanted = math.log(max(1.0, share * of.most / of.reference), CAP_RATIO)
+    return round(of.reference * CAP_RATIO ** math.floor(wanted + 1e-9))
 
 
 def _held_out(task: Task) -> float:
