@@ -1,7 +1,7 @@
 """A small MLP with dropout on emulated devices; every rank writes what virtual time is compared by.
 
 Double precision, so that what differs by more than rounding shows: in single precision rounding
-alone grows to 1e-2 of the loss within 60 steps of such a network, where a ReLU flips.
+grew to 1e-2 of the loss within 60 steps of this network.
 
 A row a step and rank: when it was committed, the plan's local batches and prediction, this rank's
 samples and their mean loss. Rank 0 adds what was learned of the gradient buckets.
