@@ -110,6 +110,19 @@ def test_batch_norm_warns_where_there_is_more_than_one_rank(world: int, tmp_path
     assert ("BatchNorm normalises each rank's samples by themselves" in done.stderr) is (world > 1)
 
 
+def test_a_weight_on_one_rank_alone_is_refused(tmp_path: Path) -> None:
+    """The others are in the reduction by then, and wait for it."""
+    script = tmp_path / "train.py"
+    script.write_text(
+        BATCH_NORM.replace(".mean())", ".mean(), weight=0 if run.rank == 1 else None)").replace(
+            "nn.BatchNorm1d(4)", "nn.ReLU()"
+        )
+    )
+    done = staves_run(tmp_path, script, devices=2)
+    assert done.status == 1
+    assert "this rank gives a weight, and another one does not" in done.stderr
+
+
 BATCH_NORM = """
 import torch, staves
 from torch import nn

@@ -65,6 +65,14 @@ def backward_twice(loop: Loop, loss: torch.Tensor) -> None:
     loop.run.backward(loss)
 
 
+def loss_of_a_number(loop: Loop, loss: torch.Tensor) -> None:
+    loop.run.backward(loss.item())  # type: ignore[arg-type]
+
+
+def loss_of_each_sample(loop: Loop, loss: torch.Tensor) -> None:
+    loop.run.backward(torch.stack([loss, loss]))
+
+
 def no_step(loop: Loop, loss: torch.Tensor) -> None:
     loop.run.backward(loss)
 
@@ -88,6 +96,8 @@ def closure(loop: Loop, loss: torch.Tensor) -> None:
         (no_step, "optimizer.step() was not called", "run.prepare returned"),
         (step_of_the_unprepared, "optimizer.step() was not called", "run.prepare returned"),
         (closure, "closure", "run.backward(loss)"),
+        (loss_of_a_number, "the loss is a float", "criterion"),
+        (loss_of_each_sample, "the loss is of shape (2,)", "mean over"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )

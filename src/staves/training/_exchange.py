@@ -7,12 +7,16 @@ given up at any point, and a rank that has died leaves nobody hanging.
 from __future__ import annotations
 
 import pickle
+import time
 from collections.abc import Callable
 from typing import Any
 
 from torch._C._distributed_c10d import PrefixStore, Store
 
+from staves.errors import TrainingError
 from staves.training._interrupt import Interrupted, poll
+
+_LATE = 2.0  # seconds for which nobody asks why another rank's part does not come
 
 
 class Exchange:
@@ -41,6 +45,7 @@ class Exchange:
         self.rank, self.world_size = rank, world_size
         self._interrupted = interrupted
         self._calls = 0
+        self._absent: tuple[str, str, str] | None = None
         self.waits = False  # for another rank, at this moment
 
     def gather(self, value: Any) -> list[Any] | None:
@@ -64,11 +69,24 @@ class Exchange:
         gathered = self.gather(own)
         return self.broadcast(None if gathered is None else decide(gathered))
 
-    def sum(self, *values: float) -> list[float]:
-        """Return the sums of the values over all ranks, alike on each."""
-        result: list[float] = self.agree(
-            values, lambda gathered: [sum(column) for column in zip(*gathered, strict=True)]
-        )
+    def sum(self, *values: float, absent: tuple[str, str, str] | None = None) -> list[float]:
+        """Return the sums of the values over all ranks, alike on each.
+
+        Args:
+            values: this rank's.
+            absent: a flag by which a rank says that it takes no part, and what is said then, with a
+                hint.
+
+        Raises:
+            TrainingError: the others are late, and that flag is up.
+        """
+        self._absent = absent
+        try:
+            result: list[float] = self.agree(
+                values, lambda gathered: [sum(column) for column in zip(*gathered, strict=True)]
+            )
+        finally:
+            self._absent = None
         return result
 
     def raise_flag(self, name: str) -> None:
@@ -97,9 +115,24 @@ class Exchange:
 
     def _get(self, key: str) -> Any:
         self.waits = True
+        look_at = time.monotonic() + _LATE
+
+        def ready() -> bool:
+            nonlocal look_at
+            if self._store.check([key]):
+                return True
+            if self._absent is not None and time.monotonic() > look_at:
+                look_at += _LATE
+                flag, message, hint = self._absent
+                if self.flagged(flag):
+                    raise TrainingError(message, hint=hint)
+            return False
+
         try:
-            poll(lambda: self._store.check([key]), self._interrupted)
+            poll(ready, self._interrupted)
             return pickle.loads(self._store.get(key))
+        except TrainingError:
+            raise
         except RuntimeError as error:
             raise Interrupted from error
         finally:

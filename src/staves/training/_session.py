@@ -39,6 +39,12 @@ from staves.training._statistics import RunningStatistics
 from staves.training._step import Stepper
 from staves.training._teller import Teller
 
+_UNWEIGHTED = (
+    "unweighted",
+    "run.backward: this rank gives a weight, and another one does not",
+    "give weight= on every rank, in every batch: 0 where nothing counts, len(batch) elsewhere",
+)
+
 
 class Session:
     """The training loop's inside: a `LoaderHost`, and the owner of everything that changes."""
@@ -65,7 +71,11 @@ class Session:
         self.timer = step_timer(device, self.pacer)
         self.figures = Figures(self.pacer)
         self.stepper = Stepper(
-            self.timer, self.pacer, self.figures, self._total, self._lost, self._ran_out
+            *(self.timer, self.pacer, self.figures),
+            total=self._total,
+            lost=self._lost,
+            ran_out=self._ran_out,
+            by_samples=self._by_samples,
         )
         self.stepper.on_failed_update = self._update_failed
         self.progress = Progress(self.figures, seed=seed)
@@ -451,7 +461,15 @@ class Session:
         )
 
     def _total(self, value: float) -> float:
-        return self._exchange.sum(value)[0] if self._exchange else value
+        if self._exchange is None:
+            return value
+        absent = None if self.stepper.unweighted else _UNWEIGHTED
+        return self._exchange.sum(value, absent=absent)[0]
+
+    def _by_samples(self) -> None:
+        """Let ranks that wait for this one's weight know that none comes."""
+        if self._exchange is not None:
+            self._exchange.raise_flag(_UNWEIGHTED[0])
 
     def _tell_progress(self, *, now: bool = False) -> None:
         if self._generation is not None and self.planning.planner is not None:

@@ -27,6 +27,7 @@ from staves.training._optimizer import PreparedOptimizer
 from staves.training._pacing import Pacer
 from staves.training._planner import WARM_UP
 from staves.training._reducer import WeightedReducer
+from staves.training._scalar_loss import backward, check_loss
 from staves.training._scaler import PreparedScaler
 from staves.training._timing import StepTimer
 
@@ -46,6 +47,7 @@ class Stepper:
         total: sums a number over all ranks, for batches weighted otherwise than by samples.
         lost: whether a failure comes from a broken generation.
         ran_out: this rank has run out of memory with that many samples at once.
+        by_samples: the first batch of a generation is weighted by its samples here.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class Stepper:
         total: Callable[[float], float],
         lost: Callable[[Exception], bool],
         ran_out: Callable[[int], None],
+        by_samples: Callable[[], None],
     ) -> None:
         self.timer, self.pacer, self.figures = timer, pacer, figures
         self.model: PreparedModel | None = None
@@ -68,6 +71,8 @@ class Stepper:
         self.weightless = False  # the batch whose backward pass is under way
         self.on_failed_update: Callable[[BaseException], None] = lambda error: None
         self._total, self._lost, self._ran_out = total, lost, ran_out
+        self._by_samples = by_samples
+        self.unweighted = False  # a batch of this generation was weighted by its samples
         self._ticket: Ticket | None = None
         self._backward_done = self._gives_up = self._reducing = self._weight_told = False
         self._updates = 0
@@ -121,6 +126,7 @@ class Stepper:
 
     def release(self) -> list[Any]:
         """Let go of a generation's group; return what may still be stuck in it."""
+        self.unweighted = False
         left = [] if self.norms is None else self.norms.drop()
         left += [self.model.release() if self.model is not None else None, self.reducer]
         self.reducer = None
@@ -220,6 +226,7 @@ class Stepper:
                 "run.backward was called twice for one batch",
                 hint="add the losses and call it once",
             )
+        check_loss(loss)
         if ticket.samples > 0 and weight != 0:
             own = loss.detach()
             if self.scaler is not None:
@@ -393,7 +400,7 @@ class Stepper:
         if weight == 0 and ticket.last and self.model is not None and not sharded:
             loss, scale = self._no_loss(self.model), 1.0
         if ticket.last or sharded or not self.weightless:  # else it is wanted nowhere
-            _backward(loss, scale)
+            backward(loss, scale)
         if self.pacer is not None and (not ticket.last or self.reducer is None):
             self.pacer.backward()
         if not ticket.last:
@@ -439,6 +446,9 @@ class Stepper:
         sizes of gradients usual; it is the same on all ranks.
         """
         if weight is None:
+            if not self.unweighted:
+                self.unweighted = True
+                self._by_samples()
             return ticket.samples / ticket.cut.batch if ticket.samples else 1.0
         if self._weight_unit is None:
             self._weight_unit = float(ticket.cut.batch)
@@ -467,14 +477,6 @@ class Stepper:
             for parameter in self.model.module.parameters():
                 if parameter.grad is not None:
                     parameter.grad.mul_(factor)
-
-
-def _backward(loss: torch.Tensor, scale: float) -> None:
-    """Compute the gradients of `scale` times the loss, without the operation more on either way."""
-    if scale == 1.0 or loss.numel() != 1:  # torch refuses the latter
-        loss.backward()  # type: ignore[no-untyped-call]
-    else:
-        loss.backward(torch.full_like(loss, scale))  # type: ignore[no-untyped-call]
 
 
 def _no_backward() -> TrainingError:

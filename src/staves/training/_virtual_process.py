@@ -59,6 +59,7 @@ class OneProcess:
             total=lambda value: value,
             lost=lambda error: False,
             ran_out=lambda samples: None,
+            by_samples=lambda: None,
         )
         self._stepper.model = PreparedModel(model, self._stepper)
         self._optimizer = PreparedOptimizer(optimizer, self._stepper)

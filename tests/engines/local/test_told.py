@@ -39,6 +39,45 @@ def test_an_epoch_is_said_when_all_ranks_have_told_their_loss() -> None:
     assert len(said) == 1
 
 
+def test_an_epoch_waits_for_all_ranks_also_behind_the_next_one() -> None:
+    """A supervisor that comes late to its sockets reads all of one rank before the next one's."""
+    said: list[str] = []
+    log = EpochLog(said.append)
+    log.message(0, {"kind": "say", "text": "", "local_batches": [2, 2]})
+    for member, loss in enumerate((1.0, 3.0)):
+        for epoch in range(3):
+            told = {"kind": "epoch", "epoch": epoch, "loss": 2 * loss, "samples": 2, "reached": 4}
+            log.losses.take(member, 1, told)
+            log.message(member, told)
+            if member == 0:
+                log.message(member, {"kind": "log", "epoch": epoch + 1, "metrics": {}})
+    assert said == [f"epoch {epoch}: loss 2" for epoch in (1, 2, 3)]
+
+
+def test_an_epoch_that_a_lost_rank_has_not_told_is_said_with_the_next_one() -> None:
+    said: list[str] = []
+    log = EpochLog(said.append)
+    log.message(0, {"kind": "say", "text": "", "local_batches": [2, 2]})
+    partly = {"kind": "loss", "epoch": 0, "loss": 6.0, "samples": 1, "reached": 4}
+    log.losses.take(1, 1, partly)
+    for epoch in range(2):
+        told = {
+            "kind": "epoch",
+            "epoch": epoch,
+            "loss": 2.0,
+            "samples": 2,
+            "reached": 4 - 2 * epoch,
+        }
+        log.losses.take(0, 1, told)
+        log.message(0, told)
+        log.message(0, {"kind": "log", "epoch": epoch + 1, "metrics": {}})
+        log.message(0, {"kind": "say", "text": "", "local_batches": [2]})
+    assert said == [
+        "epoch 1: loss 2.667 (loss over 75.0% of the samples: a rank was lost)",
+        "epoch 2: loss 1",
+    ]
+
+
 def test_memory_that_ran_out_in_the_script_has_advice() -> None:
     printed = "Traceback (most recent call last):\ntorch.OutOfMemoryError: CUDA out of memory."
     assert "loss in the model's forward" in str(Outcome(traceback=printed).advice)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +19,7 @@ class EpochLog:
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
         self._ranks = 0
-        self._log: dict[str, Any] | None = None
+        self._logs: deque[dict[str, Any]] = deque()
         self.losses = EpochLosses()  # the supervisor's, once there is one
 
     def message(self, rank: int, message: dict[str, Any]) -> None:
@@ -26,23 +27,23 @@ class EpochLog:
         kind = message["kind"]
         if kind == "say":
             self._ranks = len(message.get("local_batches", ())) or self._ranks
-        elif kind == "epoch":
-            self._show(whole_only=True)
         elif kind == "log":
-            self._show(whole_only=False)
-            self._log = message
-            self._show(whole_only=True)
+            self._logs.append(message)
+        if kind in ("epoch", "log"):
+            while self._logs and self._told(self._logs[0]["epoch"] - 1):
+                self._show(self._logs.popleft())
 
     def close(self) -> None:
         """Nothing comes any more: say what is still to be said."""
-        self._show(whole_only=False)
+        while self._logs:
+            self._show(self._logs.popleft())
 
-    def _show(self, *, whole_only: bool) -> None:
-        """Say the epoch's line once all ranks have told their loss of it, or it is late."""
-        log = self._log
-        if log is None or (whole_only and self.losses.told(log["epoch"] - 1) < self._ranks):
-            return
-        self._log = None
+    def _told(self, epoch: int) -> bool:
+        """Whether all ranks have told their loss of it: who has told a later one's has."""
+        told = self.losses.told
+        return any(told(e) >= self._ranks for e in range(epoch, self.losses.last + 1))
+
+    def _show(self, log: dict[str, Any]) -> None:
         epoch = log["epoch"] - 1
         values = {"loss": self.losses.mean(epoch), **log["metrics"]}
         shown = ", ".join(f"{k} {v:.4g}" for k, v in values.items() if v is not None)

@@ -1,0 +1,34 @@
+"""The loss of a batch, as `run.backward` takes it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from staves.errors import TrainingError
+
+
+def check_loss(loss: Any) -> None:
+    """Refuse what is no loss.
+
+    Raises:
+        TrainingError: not a tensor of one number.
+    """
+    if isinstance(loss, torch.Tensor) and loss.numel() == 1:
+        return
+    what = f"a {type(loss).__name__}"
+    if isinstance(loss, torch.Tensor):
+        what = f"of shape {tuple(loss.shape)}"
+    raise TrainingError(
+        f"run.backward: the loss is {what}, not a tensor of one number",
+        hint="give the mean over the batch's samples, as the criterion returns it",
+    )
+
+
+def backward(loss: torch.Tensor, scale: float) -> None:
+    """Compute the gradients of `scale` times the loss, without the operation more on either way."""
+    if scale == 1.0:
+        loss.backward()  # type: ignore[no-untyped-call]
+    else:
+        loss.backward(torch.full_like(loss, scale))  # type: ignore[no-untyped-call]
