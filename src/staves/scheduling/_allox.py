@@ -11,9 +11,10 @@ from staves.scheduling._growing import known_work
 from staves.scheduling._ladders import Array, decided, ladders
 from staves.scheduling._matching import matched
 from staves.scheduling._policy import Policy
+from staves.scheduling._reasons import Reasons
 from staves.scheduling._rigid import granted, still_fits
 from staves.scheduling._settled import requested, settled
-from staves.scheduling._view import Decision, View
+from staves.scheduling._view import Decision, JobView, Reason, View
 
 
 class Allox(Policy):
@@ -35,11 +36,11 @@ class Allox(Policy):
     def decide(self, view: View) -> Decision:
         """Return what runs, and whom the matching starts."""
         done, free = settled(view)
-        chosen, reasons = dict(done.chosen), dict(done.reasons)
+        chosen, running = dict(done.chosen), []
         for job in view.jobs:
             if job.id not in chosen and still_fits(job, free) and job.current is not None:
                 chosen[job.id] = job.current
-                reasons[job.id] = granted(view, job, job.current, "it runs to its end")
+                running.append(job)
                 free = [f - n for f, n in zip(free, job.current, strict=True)]
         jobs = [job for job in view.jobs if job.id not in chosen]
         rates = ladders(jobs, view.capacity, rigid=True).rates.max(axis=2)  # at the asked size
@@ -61,7 +62,7 @@ class Allox(Policy):
         line = {int(able[i]): (int(kind[i]), int(place[i])) for i in range(len(able))}
         return decided(
             view,
-            Decision(chosen, reasons),
+            Decision(chosen, Reasons(lambda: {**done.reasons, **_running(view, running)})),
             jobs,
             started,
             lambda j: f"number {line[j][1]} from the end of its line",
@@ -72,6 +73,10 @@ class Allox(Policy):
                 " many."
             ),
         )
+
+
+def _running(view: View, jobs: list[JobView]) -> dict[str, Reason]:
+    return {job.id: granted(view, job, job.current or (), "it runs to its end") for job in jobs}
 
 
 def schedule(

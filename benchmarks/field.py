@@ -1,0 +1,207 @@
+"""The field on all public workloads: `python -m benchmarks.field --data DIR [--page FILE]`.
+
+DIR holds `pollux/traces` and `NO-LICENCE-STATED/sia/{traces,workloads}`, as their authors released
+them. Every Philly, Helios (saturn) and newTrace workload there is played on 64 devices under every
+policy but Pollux's genetic search, once with adaptive jobs and once with elastic jobs of a fixed
+batch; all are told the truth. JSON on standard output, the tables on standard error, and as
+Markdown in FILE.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy loads: its threads spin
+
+from benchmarks.compare import cell
+from staves.errors import StavesError
+from staves.scheduling import JobKind, policies
+from staves.simulation import SETUPS, Conditions, Experiment, compare, material, run_all
+
+TRACES = {"philly": "Philly", "saturn": "Helios", "newtrace": "newTrace"}
+KINDS: Mapping[JobKind, str] = {
+    "adaptive": "Adaptive jobs: any number of devices, the batch of greatest goodput",
+    "elastic": "Elastic jobs: any number of devices, the batch that was asked for",
+    "rigid": "Rigid jobs: the devices and the batch that were asked for",
+}
+LEFT_OUT = "pollux-genetic"
+RATIOS = {
+    "average_jct_seconds": "average JCT",
+    "p99_jct_seconds": "p99 JCT",
+    "makespan_seconds": "makespan",
+    "device_hours_per_job": "device-hours",
+}
+HOUR = 3600.0
+
+
+def measure(
+    data: Path,
+    names: Sequence[str],
+    kinds: Sequence[JobKind],
+    files_each: int | None = None,
+    processes: int = 1,
+) -> dict[str, Any]:
+    """Return for each kind of job how the policies compare, and every run's summary.
+
+    Args:
+        data: folder of the public traces.
+        names: of the policies; others are divided by the first.
+        kinds: of jobs.
+        files_each: workloads of each trace at most; None for all.
+        processes: side by side.
+
+    Raises:
+        StavesError: the data are not there.
+    """
+    sia = data / "NO-LICENCE-STATED" / "sia"
+    profiles = [data / "pollux" / "traces", sia / "traces"]
+    experiments: list[Experiment] = []
+    for trace in TRACES:
+        files = sorted((sia / "workloads" / trace).glob("workload-*.csv"))[:files_each]
+        if not files:
+            raise StavesError(f"no workload of {trace} in {data}", hint="see --data in --help")
+        for file in files:
+            made = material("sia-64", str(file), profiles, SETUPS["sia"])
+            conditions = Conditions(free_moves=True)
+            experiments += [
+                Experiment(name, *made, kind, conditions=conditions)
+                for kind in kinds
+                for name in names
+            ]
+    runs: dict[int, dict[str, Any]] = {}
+    for number, result in run_all(experiments, processes):
+        runs[number] = {key: value for key, value in result.items() if key != "jobs"}
+        told = f"{len(runs)}/{len(experiments)}: {result['policy']}, {result['workload']}"
+        seconds = result["summary"]["cpu_seconds"]
+        print(f"benchmarks: {told}: {seconds:.1f} s", file=sys.stderr, flush=True)
+    ordered = [runs[number] for number in range(len(experiments))]
+    return {
+        "kinds": {
+            kind: _compared([one for one in ordered if one["job_kind"] == kind], names[0])
+            for kind in kinds
+        },
+        "cpu_seconds": cpu_seconds(),
+        "runs": ordered,
+    }
+
+
+def cpu_seconds() -> float:
+    """Return the CPU seconds of this process and of its children that have ended."""
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+def _compared(runs: Sequence[Mapping[str, Any]], baseline: str) -> dict[str, Any]:
+    """Return the comparison over all runs, and mean completion times by trace."""
+    by_trace: dict[str, dict[str, list[float]]] = {}
+    bounds: dict[str, list[float]] = {}
+    for one in runs:
+        trace, told = str(one["workload"]).split("/")[0], one["summary"]
+        if told["finished"] < told["jobs"]:
+            raise StavesError(
+                f"{one['policy']} left {told['jobs'] - told['finished']} jobs of"
+                f" {one['workload']} unfinished",
+                hint="an average over the others would flatter it",
+            )
+        times = by_trace.setdefault(str(one["policy"]), {}).setdefault(trace, [])
+        times.append(told["average_jct_seconds"])
+        if one["policy"] == baseline:
+            bounds.setdefault(trace, []).append(told["contention_free_jct_seconds"])
+    return {
+        "comparison": compare(runs, baseline),
+        "average_jct_seconds": {
+            name: {trace: fmean(values) for trace, values in each.items()}
+            for name, each in by_trace.items()
+        },
+        "contention_free_jct_seconds": {trace: fmean(one) for trace, one in bounds.items()},
+    }
+
+
+def table(told: Mapping[str, Any]) -> str:
+    """Return the Markdown table of one kind of job, the shortest mean completion first."""
+    comparison = told["comparison"]
+    heads = ["policy", *TRACES.values(), *RATIOS.values(), "worst rho", "unfair"]
+    bound = told["contention_free_jct_seconds"]
+    rows = [heads, ["---"] * len(heads)]
+    for one in sorted(
+        comparison["policies"], key=lambda one: one["ratio"]["average_jct_seconds"]["value"]
+    ):
+        times, mean = told["average_jct_seconds"][one["policy"]], one["mean"]
+        rows.append(
+            [
+                f"`{one['policy']}`",
+                *(f"{times[trace] / HOUR:.2f}" for trace in TRACES),
+                *(cell(one["ratio"][figure]) for figure in RATIOS),
+                f"{mean['worst_finish_time_fairness']:.1f}",
+                f"{mean['unfair_share']:.0%}",
+            ]
+        )
+    rows.append(
+        ["*every job alone*", *(f"{bound[trace] / HOUR:.2f}" for trace in TRACES), *["-"] * 6]
+    )
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+
+def page(document: Mapping[str, Any], names: Sequence[str]) -> str:
+    """Return the page with the tables of all kinds."""
+    workloads = next(iter(document["kinds"].values()))["comparison"]["workloads"]
+    numbers = ", ".join(
+        f"{sum(one.startswith(f'{trace}/') for one in workloads)} of {label}"
+        for trace, label in TRACES.items()
+    )
+    lines = [
+        "# The field on the public workloads",
+        "",
+        "Written by `python -m benchmarks.field --data DIR --page docs/field.md`, in"
+        f" {document['cpu_seconds'] / 60:.0f} CPU minutes; DIR holds the traces of Sia and Pollux.",
+        "",
+        f"{len(names)} policies on all {len(workloads)} workloads at hand ({numbers}), on 64"
+        " devices: 24 T4, 24 RTX 2080 Ti and 16 A100. Jobs pay the pauses of the published set-up"
+        " at every start and change of devices, `heet` too, though its own system changes jobs in"
+        " place. All policies are told true speeds: what each makes of estimates is",
+        "another question ([how near](simulation-fidelity.md) ours are to the published systems,"
+        " learned beliefs included).",
+        "",
+        "The first three columns are average completion times in hours, means over the workloads."
+        f" The next four are ratios to `{names[0]}`: geometric means over the workloads, paired,"
+        " with bootstrap 95 % intervals; above 1 is worse than it. Then the worst finish-time"
+        " fairness (Themis's rho), and the share of jobs whose rho is above 1, means over the"
+        " workloads. *Every job alone* is a bound: each on its best devices of one type.",
+    ]
+    for kind, told in document["kinds"].items():
+        lines += ["", f"## {KINDS[kind]}", "", table(told)]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Print the comparison, and write the page where that is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, required=True, help="folder of the public traces")
+    parser.add_argument("--policy", action="append", help="others are divided by the first")
+    parser.add_argument("--job-kind", action="append", choices=tuple(KINDS))
+    parser.add_argument("--files", type=int, help="workloads of each trace at most")
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--page", type=Path, help="write the tables there")
+    given = parser.parse_args()
+    others = sorted(name for name in policies() if name not in ("heet", LEFT_OUT))
+    names = given.policy or ["heet", *others]
+    kinds = given.job_kind or ["adaptive", "elastic"]
+    document = measure(given.data, names, kinds, given.files, given.processes)
+    for kind, told in document["kinds"].items():
+        print(f"{KINDS[kind]}\n{table(told)}\n", file=sys.stderr)
+    print(f"{document['cpu_seconds'] / 60:.1f} CPU minutes", file=sys.stderr)
+    if given.page is not None:
+        given.page.write_text(page(document, names), encoding="utf-8")
+    print(json.dumps(document))
+
+
+if __name__ == "__main__":
+    main()
