@@ -118,4 +118,4 @@ def test_long_jobs_are_not_left_to_the_end() -> None:
         assert all(one.finished is not None for one in done.jobs)
         return float(done.makespan_seconds or 0.0)
 
-    assert makespan(Shockwave(), jobs) < 0.9 * makespan(Srtf(), jobs)
+    assert makespan(Shockwave(regulariser=1.0), jobs) < 0.9 * makespan(Srtf(), jobs)

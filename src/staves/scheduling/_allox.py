@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,24 +52,31 @@ class Allox(Policy):
             seconds = np.where(rates > 0, work[:, None] / rates, np.inf)
         mean = float(sizes[able].mean()) if len(able) else 1.0
         machines = [max(1, math.floor(n / mean)) if n else 0 for n in view.capacity]
-        kind, place = schedule(seconds[able], machines, _release(view, free))
-        order = np.lexsort((np.arange(len(able)), -place))
+        release = _release(view, free)
+
+        @cache
+        def lines() -> dict[int, tuple[int, int]]:
+            """Return the type of each job, and its place from the end of a line."""
+            kind, place = schedule(seconds[able], machines, release)
+            return {int(j): (int(g), int(k)) for j, g, k in zip(able, kind, place, strict=True)}
+
         started: dict[int, tuple[int, int]] = {}
-        for i in order.tolist():
-            j, g = int(able[i]), int(kind[i])
-            if g >= 0 and sizes[j] <= free[g]:
-                started[j] = g, int(sizes[j])
-                free[g] -= int(sizes[j])
-        line = {int(able[i]): (int(kind[i]), int(place[i])) for i in range(len(able))}
+        # Where nobody could start, who is where in line changes nothing; it takes longest.
+        if ((rates > 0) & (sizes[:, None] <= np.array(free))).any():
+            for j, (g, _) in sorted(lines().items(), key=lambda one: (-one[1][1], one[0])):
+                if g >= 0 and sizes[j] <= free[g]:
+                    started[j] = g, int(sizes[j])
+                    free[g] -= int(sizes[j])
         return decided(
             view,
             Decision(chosen, Reasons(lambda: {**done.reasons, **_running(view, running)})),
             jobs,
             started,
-            lambda j: f"number {line[j][1]} from the end of its line",
+            lambda j: f"number {lines()[j][1]} from the end of its line",
             lambda j: (
-                f"It is number {line[j][1]} from the end of the line for {view.types[line[j][0]]}."
-                if j in line
+                f"It is number {lines()[j][1]} from the end of the line for"
+                f" {view.types[lines()[j][0]]}."
+                if j in lines()
                 else f"It asks for {sizes[j]} devices of one type, and no type that runs it has as"
                 " many."
             ),

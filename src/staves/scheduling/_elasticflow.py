@@ -14,6 +14,9 @@ from staves.scheduling._policy import Policy
 from staves.scheduling._settled import settled
 from staves.scheduling._view import Decision, JobView, View
 
+SLOT_SECONDS = 60.0
+"""Of the plan; longer where deadlines are far away."""
+
 _MOST_SLOTS = 512
 
 Planned = tuple[int, tuple[int, NDArray[np.int64]]]
@@ -31,19 +34,21 @@ class ElasticFlow(Policy):
     who uses it best: the speed that a device adds over that which one of the job's share has.
 
     The paper drops who is not admitted; here they wait for what is left, as jobs without a deadline
-    do. Sizes are powers of two, of one type. A job in a pause stays as it is.
+    do. Sizes are powers of two, of one type. A job in a pause stays as it is. It decides when a job
+    comes or ends, as the paper's system does: shares found anew each minute would change by a
+    device here and there, and every change is a restart.
     """
 
     name = "elasticflow"
     job_kind = "elastic"
-    round_seconds = 60.0
+    round_seconds = None
 
     def decide(self, view: View) -> Decision:
         """Return the shares of the present slot, and what is added to them."""
         done, free = settled(view, pausing=True)
         jobs = [job for job in view.jobs if job.id not in done.chosen]
         steps = in_powers(ladders(jobs, free))
-        plan = Plan(view.now, steps, free, self.round_seconds or 60.0)
+        plan = Plan(view.now, steps, free, SLOT_SECONDS)
         admitted = plan.admitted()
         growing = Growing(steps, free)
         for j, (g, shares) in admitted.items():
