@@ -7,7 +7,8 @@ from dataclasses import asdict
 from typing import Any
 
 from benchmarks.training.declared import BALANCED_STEPS, DDP_BATCHES, Mix, Workload, truth
-from benchmarks.training.runs import adaptive, stepped, timed, trajectory
+from benchmarks.training.results import Results
+from benchmarks.training.runs import Trajectory, adaptive, stepped, timed, trajectory
 from benchmarks.training.systems import (
     DDP,
     LBBSP,
@@ -27,30 +28,35 @@ FIXED: dict[str, Callable[[VirtualTruth, int], System]] = {
 }
 """Systems that balance a fixed batch."""
 
+ADAPTIVE: dict[str, Callable[[VirtualTruth], System]] = {
+    "adaptdl-like": lambda of: AdaptDLLike(),
+    "proportional adaptive": lambda of: ProportionalAdaptive(),
+    "ours adaptive": lambda of: Learner(),
+    "oracle adaptive": Oracle,
+}
+"""Systems that choose the batch."""
 
-def cell(workload: Workload, mix: Mix, seed: int) -> dict[str, Any]:
+
+def cell(results: Results, workload: Workload, mix: Mix, seed: int) -> dict[str, Any]:
     """Return the seconds to the target of every system, and what they are to be judged by."""
     of = truth(workload, mix)
     batches = [times * workload.reference for times in DDP_BATCHES]
-    paths = {batch: trajectory(workload, seed, batch) for batch in batches}
-    first = batches[0]
-    fixed = {name: make(of, first) for name, make in FIXED.items()}
-    systems: dict[str, Any] = {
-        f"ddp at {batch}": timed(path, of, DDP(batch), seed) for batch, path in paths.items()
+    kept = {
+        batch: results.run(
+            (workload.name, f"seed {seed}", f"fixed {batch}"),
+            lambda batch=batch: asdict(trajectory(workload, seed, batch)),  # type: ignore[misc]
+        )
+        for batch in batches
     }
-    systems |= {
-        f"{name} at {first}": timed(paths[first], of, system, seed)
-        for name, system in fixed.items()
-    }
-    systems |= {
-        name: adaptive(workload, of, system, seed)
-        for name, system in {
-            "adaptdl-like": AdaptDLLike(),
-            "proportional adaptive": ProportionalAdaptive(),
-            "ours adaptive": Learner(),
-            "oracle adaptive": Oracle(of),
-        }.items()
-    }
+    paths = {batch: Trajectory.of(run) for batch, run in kept.items()}
+    here = workload.name, f"seed {seed}", mix.name
+    balanced = results.run((*here, "balanced"), lambda: _balanced(of, paths, seed))
+    systems: dict[str, Any] = dict(balanced["systems"])
+    for name, make in ADAPTIVE.items():
+        systems[name] = results.run(
+            (*here, name),
+            lambda make=make: adaptive(workload, of, make(of), seed),  # type: ignore[misc]
+        )
     return {
         "workload": workload.name,
         "mix": mix.name,
@@ -62,8 +68,35 @@ def cell(workload: Workload, mix: Mix, seed: int) -> dict[str, Any]:
             / integer_split(of.at(0, 0.0), batch).step_seconds
             for batch in batches
         },
-        "balance": {batch: _balance(of, batch, seed) for batch in (first, batches[-1])},
+        "ceiling": ceiling(of),
+        "balance": balanced["balance"],
         "systems": systems,
+    }
+
+
+def ceiling(of: VirtualTruth) -> float:
+    """Return what load balance saves of the time at most: 1 - n / (c_max sum of 1 / c_i), with the
+    seconds a sample of each device; where steps are all computing, and batches without bound."""
+    per_sample = [
+        device.forward.per_sample + device.backward.per_sample for device in of.at(0, 0.0).devices
+    ]
+    return 1 - len(per_sample) / (max(per_sample) * sum(1 / each for each in per_sample))
+
+
+def _balanced(of: VirtualTruth, paths: dict[int, Trajectory], seed: int) -> dict[str, Any]:
+    first, *_, last = paths
+    fixed = {name: make(of, first) for name, make in FIXED.items()}
+    systems = {
+        f"ddp at {batch}": {"seconds": timed(path, of, DDP(batch), seed)}
+        for batch, path in paths.items()
+    }
+    systems |= {
+        f"{name} at {first}": {"seconds": timed(paths[first], of, system, seed)}
+        for name, system in fixed.items()
+    }
+    return {
+        "systems": systems,
+        "balance": {str(batch): _balance(of, batch, seed) for batch in (first, last)},
     }
 
 

@@ -18,6 +18,7 @@ class Evaluator:
         steps, seconds: at which the target was crossed, interpolated between two evaluations; None
             while it was not.
         loss: the last one, of held-out data.
+        curve: every one, with the progress at which it was taken, in steps of the reference batch.
     """
 
     def __init__(self, task: Task, workload: Workload) -> None:
@@ -28,6 +29,7 @@ class Evaluator:
         self.steps: float | None = None
         self.seconds: float | None = None
         self.loss = math.inf
+        self.curve: list[tuple[float, float]] = []
 
     @property
     def over(self) -> bool:
@@ -54,6 +56,7 @@ class Evaluator:
             self._put(self._average)
             self.loss = float(self._task.loss(model, self._task.held_out))
             self._put(own)
+        self.curve.append((step.progress, self.loss))
         steps, seconds, loss = self._before
         now = float(step.number + 1), step.clock, self.loss
         if self.loss <= self._workload.target:

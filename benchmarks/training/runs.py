@@ -27,9 +27,9 @@ from staves.training import (
     VirtualTruth,
 )
 
-_ANY = VirtualTruth(
+ANY = VirtualTruth(
     StepTimeModel(
-        tuple(Device(f"part-{i}", "part", Line(0.0, 1.0), Line(0.0, 1.0)) for i in range(4)),
+        tuple(Device(f"part-{i}", "part", Line(0.0, 1.0), Line(0.0, 1.0)) for i in range(2)),
         Communication((1.0,), (0.0,)),
     )
 )
@@ -42,36 +42,44 @@ class Trajectory:
 
     Attributes:
         steps: to the target, interpolated; None: it was not reached.
-        noise_scale: the median of the run's second half, in samples: the critical batch.
+        noise_scale: the median of the run's second half, in samples: the critical batch. None: the
+            gradient drowns in the noise.
         loss: held out, at the end.
     """
 
     batch: int
     steps: float | None
-    noise_scale: float
+    noise_scale: float | None
     loss: float
 
+    @classmethod
+    def of(cls, run: dict[str, Any]) -> Trajectory:
+        """Return the one that was kept."""
+        return cls(run["batch"], run["steps"], run["noise_scale"], run["loss"])
 
-@cache
+
 def trajectory(workload: Workload, seed: int, batch: int) -> Trajectory:
     """Train at a fixed batch until the target."""
-    trainer, evaluator = _trainer(workload, seed, _ANY, DDP(batch))
+    run, evaluator = trainer(workload, seed, ANY, DDP(batch))
     scales = []
-    for step in trainer.steps(workload.most_samples):
+    for step in run.steps(workload.most_samples):
         evaluator.after(step)
-        scales.append(step.noise_scale or 0.0)
+        assert run.noise is not None
+        scales.append(run.noise.scale)
         if evaluator.over:
             break
     scale = statistics.median(scales[len(scales) // 2 :])
-    return Trajectory(batch, evaluator.steps, scale, evaluator.loss)
+    known = scale if math.isfinite(scale) else None
+    return Trajectory(batch, evaluator.steps, known, evaluator.loss)
 
 
-def timed(of: Trajectory, truth: VirtualTruth, system: System, seed: int) -> dict[str, Any]:
-    """Return when the trajectory reaches its target with another system, on the truth's devices."""
+def timed(of: Trajectory, truth: VirtualTruth, system: System, seed: int) -> float | None:
+    """Return the seconds in which the trajectory reaches its target with another system, on the
+    truth's devices; None where it does not."""
     if of.steps is None:
-        return {"seconds": None}
+        return None
     ends = stepped(truth, system, of.batch, seed, steps=math.ceil(of.steps))
-    return {"seconds": float(np.interp(of.steps, range(len(ends)), ends))}
+    return float(np.interp(of.steps, range(len(ends)), ends))
 
 
 def stepped(
@@ -89,9 +97,9 @@ def stepped(
 
 def adaptive(workload: Workload, truth: VirtualTruth, system: System, seed: int) -> dict[str, Any]:
     """Train with a batch that adapts until the target."""
-    trainer, evaluator = _trainer(workload, seed, truth, system)
+    run, evaluator = trainer(workload, seed, truth, system)
     steps = []
-    for step in trainer.steps(workload.most_samples):
+    for step in run.steps(workload.most_samples):
         evaluator.after(step)
         steps.append(step)
         if evaluator.over:
@@ -143,7 +151,7 @@ def _best(model: StepTimeModel, noise_scale: float, reference: int, most: int) -
     return best.batch, best.goodput
 
 
-def _trainer(
+def trainer(
     workload: Workload, seed: int, truth: VirtualTruth, system: System
 ) -> tuple[VirtualTrainer, Evaluator]:
     task = workload.make(seed, workload.learning_rate)

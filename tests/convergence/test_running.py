@@ -34,7 +34,7 @@ def steps(
 def averaged(drawn: list[NoiseScale], batch: int, reference: int) -> RunningNoiseScale:
     running = RunningNoiseScale()
     for each in drawn:
-        running.add(each, batch=batch, reference=reference)
+        running.add(each, samples=batch, reference=reference)
     return running
 
 
@@ -48,7 +48,7 @@ def test_averages_and_errors_are_those_of_weighted_samples(
     running = RunningNoiseScale()
     weights, seen = np.zeros(0), 0.0
     for square, noise, batch in drawn:
-        running.add(NoiseScale(square, noise), batch=batch, reference=16)
+        running.add(NoiseScale(square, noise), samples=batch, reference=16)
         seen += batch / 16
         theta = (1 - 1 / max(20, seen)) ** (batch / 16)
         weights = np.append(weights * max(0.9, theta), 1.0)
@@ -115,7 +115,7 @@ def test_nothing_is_known_at_first() -> None:
     running = RunningNoiseScale()
     assert (running.scale, running.interval()) == (0.0, (0.0, math.inf))
     assert running.usable(10**6) == 0.0
-    running.add(NoiseScale(1.0, 50.0), batch=32, reference=32)
+    running.add(NoiseScale(1.0, 50.0), samples=32, reference=32)
     assert running.scale == 50.0
     assert running.usable(10**6) == 0.0
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 import staves
-from staves.convergence import NoiseScale
+from staves.convergence import NoiseScale, RunningNoiseScale
 from staves.errors import InputError
 from staves.training import GlobalCursor
 from staves.training._adaptation import Adaptation
@@ -366,3 +366,33 @@ def test_changes_of_batch_are_told_on_one_device(
         told[size] = lines
     assert told[staves.Adaptive(4, max=64)]
     assert not told[4]
+
+
+def test_a_step_in_four_that_is_measured_stands_for_all_four() -> None:
+    sparse, dense = Adaptation(staves.Adaptive(32)), Adaptation(staves.Adaptive(128))
+    for step in range(300):
+        estimate = measured(100.0 + step % 7, 128)
+        for _ in range(3):
+            sparse.committed(32, None)
+        sparse.committed(32, estimate)
+        dense.committed(128, estimate)
+    dense_seen = dense.running.seen * 4  # of batches of 32
+    assert sparse.running.seen == pytest.approx(dense_seen)
+    expected = RunningNoiseScale()
+    for step in range(300):
+        expected.add(measured(100.0 + step % 7, 128).noise_scale, samples=128, reference=32)
+    assert sparse.running == expected
+
+
+@given(st.floats(0.001, 0.5), st.integers(0, 1000))
+def test_it_is_known_well_once_the_noise_is_and_enough_was_seen(spread: float, steps: int) -> None:
+    adaptation = Adaptation(staves.Adaptive(32))
+    for step in range(steps):
+        adaptation.committed(32, measured(100 * (1 + spread * (-1) ** step)))
+    running = adaptation.running
+    if steps < 200:
+        assert not adaptation.known_well
+    else:  # the deviation is `spread`, whatever the weights
+        error = spread / math.sqrt(running.steps - 1)
+        assert adaptation.known_well == (running.noise_error <= 0.03)
+        assert running.noise_error == pytest.approx(error, rel=0.05)

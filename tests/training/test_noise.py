@@ -13,7 +13,7 @@ from torch import nn
 import staves
 from staves.convergence import NoiseScale, noise_scale
 from staves.training import permutation
-from staves.training._noise import DENSE, RENEW, SPARSE, GradientNorms, Measured, _square
+from staves.training._noise import RENEW, SPARSE, GradientNorms, Measured, _square
 from staves.training._preconditioner import FLOOR, Preconditioner
 from tests.training.scripts.models import BATCH, SAMPLES, Examples, build, loss_of, tag_loss
 
@@ -146,8 +146,8 @@ class Linear:
         self.optimizer: torch.optim.Optimizer = made
         self.norms = GradientNorms([made], torch.device("cpu"))
 
-    def step(self, number: int, *gradients: list[float]) -> None:
-        self.norms.begin(self.module, step=number, micro_steps=len(gradients))
+    def step(self, number: int, *gradients: list[float], sparse: bool = False) -> None:
+        self.norms.begin(self.module, step=number, micro_steps=len(gradients), sparse=sparse)
         self.module.weight.grad = None
         for each in gradients:
             self.norms.group(1.0, float(len(gradients)))
@@ -175,16 +175,17 @@ def test_steps_are_read_one_later() -> None:
     assert second.noise_scale == NoiseScale(9.0, 0.0)
 
 
-def test_norms_of_later_steps_are_taken_now_and_then() -> None:
+def test_once_known_well_norms_are_taken_now_and_then() -> None:
     linear, read = Linear(), []
-    for number in range(DENSE - 3, DENSE + 4 * SPARSE):
+    known = 3 * SPARSE
+    for number in range(known - 3, known + 4 * SPARSE):
         gradient = [float(number), 0.0, 0.0]
-        linear.step(number, gradient, gradient)
+        linear.step(number, gradient, gradient, sparse=number >= known)
         measured = linear.take()
         if measured is not None:
             read.append(round(measured.noise_scale.gradient_square**0.5))
-    first = [DENSE - 3, DENSE - 2, DENSE - 1]
-    assert read == [*first, *range(DENSE, DENSE + 3 * SPARSE, SPARSE)]
+    first = [known - 3, known - 2, known - 1]
+    assert read == [*first, *range(known, known + 3 * SPARSE, SPARSE)]
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from staves.convergence import best_batch, goodput
+from staves.convergence import best_batch, efficiency, goodput
 from staves.errors import InputError
 from staves.hardware import DeviceProfile, Pace
 from staves.steptime import (
@@ -29,7 +29,9 @@ from staves.training._planner import (
     PROBE,
     RAMP,
     SETTLE,
+    SHORT_PROBE,
     WARM_UP,
+    WORTH,
     Plan,
     Planner,
     check_split,
@@ -350,7 +352,7 @@ def test_the_batch_grows_to_the_best_one_and_stays(scale: float) -> None:
     job = Job(model, 64, noise=0.01, allowed=ADAPTIVE, noise_scale=scale)
     job.train(600)
     best = best_batch(model, scale, 64, 4096)
-    assert goodput(model, job.plan.batch, scale, 64) >= best.goodput / 1.06
+    assert goodput(model, job.plan.batch, scale, 64) >= best.goodput / 1.03
     assert job.regret() <= 0.01
     batches = [plan.batch for plan in job.stages]
     assert all(after <= 4 * before for before, after in pairwise(batches))
@@ -358,10 +360,13 @@ def test_the_batch_grows_to_the_best_one_and_stays(scale: float) -> None:
     assert job.plan.noise_scale == scale
     # Two probes, then growth every few steps, and hardly a change when it is there.
     assert [plan.stage for plan in job.stages[:3]] == ["even", "spread", "optimal"]
-    assert batches[:2] == [64, 64]
+    assert batches[0] == 64 < batches[1] <= 256
+    assert efficiency(scale, batches[1], 64) >= WORTH  # the probe loses little at any speed
     grown = [n for n, pair in enumerate(pairwise(batches)) if len({*pair}) > 1]
     assert len(grown) <= 5
     due = job.decisions
+    assert due[0] == WARM_UP + SHORT_PROBE
+    assert due[1] == due[0] + SETTLE + SHORT_PROBE
     assert due[2] == due[1] + RAMP
     assert due[-1] - due[-2] > 50
 
@@ -393,6 +398,25 @@ def test_beyond_memory_the_batch_is_accumulated() -> None:
     assert max(plan.local_batches) <= 30 * plan.micro_steps
     whole = accumulated(job.model, plan.micro_steps)
     assert plan.predicted_seconds == pytest.approx(whole.step_seconds(plan.local_batches))
+
+
+@pytest.mark.parametrize(
+    ("scale", "caps", "batch"),
+    [(None, None, 64), (0.0, None, 71), (64.0, None, 78), (1e5, None, 256), (1e5, 30, 120)],
+)
+def test_the_second_probe_is_as_large_as_noise_and_memory_allow(
+    scale: float | None, caps: int | None, batch: int
+) -> None:
+    job = Job(*(truth(FOUR, *BUCKETS), 64), caps=[caps] * 4, allowed=ADAPTIVE, noise_scale=scale)
+    job.train(WARM_UP + SHORT_PROBE + 1)
+    assert job.plan.stage == "spread"
+    assert job.plan.batch == batch
+    assert job.plan.micro_steps == 1
+    even = [16, 16, 16, 16]
+    moved = [abs(b - a) / a for a, b in zip(even, job.plan.local_batches, strict=True)]
+    # Two batches tell a device's line.
+    assert all(moved)
+    assert sum(each > 0.2 for each in moved) >= 2
 
 
 def test_a_device_alone_probes_a_larger_batch_and_has_two_groups() -> None:

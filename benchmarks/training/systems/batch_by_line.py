@@ -19,7 +19,7 @@ from staves.training import Decision, Situation, StepRecord, System, VirtualJob
 CANDIDATES = 50
 WORTHWHILE = 1.05
 GROWTH = 4
-FIRST, RAMP, SELDOM = 13, 5, 100
+FIRST, RAMP, SELDOM = 8, 5, 100
 """Steps before the first decision, between one that changes the batch and the next, and at most."""
 
 

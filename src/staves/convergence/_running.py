@@ -24,11 +24,11 @@ class RunningNoiseScale:
     """Exponential averages of |G|^2 and of tr(Sigma), each by itself, and of how they vary.
 
     A step weighs 1 when it comes, and what it weighs falls by theta with every later one, theta =
-    (1 - 1 / m)^(B / reference): the memory m is counted in reference batches, not in steps. It
-    grows with those seen so far, so that weights rise linearly (polynomial-decay averaging: Shamir
-    and Zhang, ICML 2013): the noise scale changes fast at first and slowly later. The averages are
-    divided by the sum of weights, which is the bias correction of Adam (Kingma and Ba, 2015,
-    section 3). Their ratio is consistent where the average of one step's ratios is not.
+    (1 - 1 / m)^(samples / reference): the memory m is counted in reference batches, not in steps.
+    It grows with those seen so far, so that weights rise linearly (polynomial-decay averaging:
+    Shamir and Zhang, ICML 2013): the noise scale changes fast at first and slowly later. The
+    averages are divided by the sum of weights, which is the bias correction of Adam (Kingma and
+    Ba, 2015, section 3). Their ratio is consistent where the average of one step's ratios is not.
 
     The interval is Fieller's ("Some Problems in Interval Estimation", 1954) for a ratio of means:
     all phi whose tr(Sigma) - phi |G|^2 differs from 0 by no more than its error. That error comes
@@ -49,11 +49,12 @@ class RunningNoiseScale:
     noise_variation: float = 0.0
     covariation: float = 0.0
 
-    def add(self, step: NoiseScale, *, batch: float, reference: float) -> None:
-        """Take in one step's estimate, of a batch of `batch` samples."""
-        self.seen += batch / reference
+    def add(self, step: NoiseScale, *, samples: float, reference: float) -> None:
+        """Take in one step's estimate; `samples` were trained since the one before, its own
+        included."""
+        self.seen += samples / reference
         memory = min(max(SHORTEST, SHARE * self.seen), LONGEST)
-        decay = max(_MOST_FORGOTTEN, (1 - 1 / memory) ** (batch / reference))
+        decay = max(_MOST_FORGOTTEN, (1 - 1 / memory) ** (samples / reference))
         self.weight = decay * self.weight + 1
         self.weight_square = decay**2 * self.weight_square + 1
         square, noise = step.gradient_square - self.gradient_square, step.noise - self.noise
@@ -70,6 +71,13 @@ class RunningNoiseScale:
     def steps(self) -> float:
         """How many equally weighted steps would tell as much."""
         return self.weight**2 / self.weight_square if self.weight else 0.0
+
+    @property
+    def noise_error(self) -> float:
+        """The relative standard error of tr(Sigma); inf where nothing is known of it."""
+        if self.steps < self.FEWEST_STEPS or self.noise <= 0:
+            return math.inf
+        return math.sqrt(self.noise_variation / self.weight / (self.steps - 1)) / self.noise
 
     @property
     def scale(self) -> float:

@@ -21,6 +21,8 @@ from staves.training._batch import Adaptive
 from staves.training._batch_choice import BatchRange
 from staves.training._noise import Measured
 
+_SEEN, _NOISE_ERROR = 200.0, 0.03
+"""Known well: so many reference batches have been seen, and tr(Sigma) has this standard error."""
 _ROUNDING = 1e-6  # reference steps: far above what a long sum of gains loses, far below a step
 
 
@@ -48,6 +50,7 @@ class Adaptation:
         self._preconditioned = False
         self._largest = self.batch
         self._usable = 0.0
+        self._since = 0  # samples, since the last step whose norms have come
 
     def allowed(self, samples: int | None) -> BatchRange:
         """Return the batches to choose from; none is larger than a data set of `samples`."""
@@ -73,6 +76,12 @@ class Adaptation:
         """As `noise_scale`, but 0 where steps were measured and tell nothing: the batch then goes
         to the reference; None before a few steps were measured."""
         return self._usable if self.running.steps >= RunningNoiseScale.FEWEST_STEPS else None
+
+    @property
+    def known_well(self) -> bool:
+        """Whether the estimate is so good that not every step needs to be measured."""
+        running = self.running
+        return running.seen >= _SEEN and running.noise_error <= _NOISE_ERROR
 
     def describe_noise(self) -> str:
         """Return the noise scale for people."""
@@ -152,12 +161,14 @@ class Adaptation:
         self._moves += self.schedule_moves(batch)
         self.progress += self.gain(batch)
         self._largest = max(self._largest, batch)
+        self._since += batch
         if measured is None:
             return
         if measured.preconditioned != self._preconditioned:
             self._preconditioned = measured.preconditioned
             self.running = RunningNoiseScale()  # what follows is measured in another norm
-        self.running.add(measured.noise_scale, batch=measured.batch, reference=self.reference)
+        self.running.add(measured.noise_scale, samples=self._since, reference=self.reference)
+        self._since = 0
         self._usable = self.running.usable(self._largest)
 
     def to_document(self) -> dict[str, Any]:
@@ -170,6 +181,7 @@ class Adaptation:
             "moves": self._moves,
             "largest": self._largest,
             "preconditioned": self._preconditioned,
+            "since": self._since,
             "running": self.running.to_document(),
         }
 
@@ -189,6 +201,7 @@ class Adaptation:
             self._moves = document.get("moves", self._moves)
         self._largest = document["largest"]
         self._preconditioned = document["preconditioned"]
+        self._since = document.get("since", 0)
         self.running = RunningNoiseScale.from_document(document["running"])
         self.running.seen *= unit
         self._usable = self.running.usable(self._largest)

@@ -9,8 +9,9 @@ from staves.errors import InputError
 from staves.steptime import StepTimeModel
 from staves.training._accumulation import accumulated
 
-WORTHWHILE = 1.05
-"""Ratio of goodputs from which on another batch is taken: below it changes cost more."""
+WORTHWHILE = 1.02
+"""Ratio of goodputs from which on another batch is taken: below it the noise scale is not known
+well enough. The change itself costs next to nothing."""
 GROWTH = 4
 """How many times as large the next batch may be: times far beyond those measured are guesses."""
 

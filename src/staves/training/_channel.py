@@ -12,10 +12,11 @@ import select
 import socket
 import sys
 import threading
+from collections import deque
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-_SOON = 0.03  # seconds
+_SOON = 0.1  # seconds
 
 
 class Channel:
@@ -27,7 +28,7 @@ class Channel:
     def __init__(self, connection: socket.socket | None) -> None:
         self._connection = connection
         self._lock = threading.Lock()
-        self._put_by = b""
+        self._put_by: deque[dict[str, Any]] = deque()
 
     @classmethod
     def inherited(cls, variable: str = "STAVES_CHANNEL") -> Channel:
@@ -60,7 +61,7 @@ class Channel:
         while True:
             try:
                 if not select.select([connection], [], [], _SOON)[0]:
-                    self._send(b"")
+                    self._send()
                     continue
                 data = connection.recv(1 << 16)
             except (OSError, ValueError):
@@ -81,20 +82,22 @@ class Channel:
     def send(self, kind: str, **fields: Any) -> None:
         """Send one message; a supervisor that has gone is no error here (it ends us by itself)."""
         if self._connection is not None:
-            self._send(json.dumps({"kind": kind, **fields}).encode() + b"\n")
+            self._send({"kind": kind, **fields})
 
     def send_soon(self, kind: str, **fields: Any) -> None:
         """Send one message with the next one, or within a fraction of a second.
 
-        Waking the supervisor costs more than a message: what comes with every step goes like this.
+        Waking the supervisor costs more than a message: what comes with every step goes like this,
+        and is put into words only then. So `fields` must not change any more.
         """
         if self._connection is not None:
-            with self._lock:
-                self._put_by += json.dumps({"kind": kind, **fields}).encode() + b"\n"
+            fields["kind"] = kind
+            self._put_by.append(fields)
 
-    def _send(self, line: bytes) -> None:
+    def _send(self, *messages: dict[str, Any]) -> None:
         with self._lock:
-            data, self._put_by = self._put_by + line, b""
+            put_by = [self._put_by.popleft() for _ in range(len(self._put_by))]
+            data = b"".join(json.dumps(each).encode() + b"\n" for each in (*put_by, *messages))
             try:
                 if data and self._connection is not None:
                     self._connection.sendall(data)

@@ -33,6 +33,9 @@ _OF_THE_JOB = (
 
 KEPT = 20_000
 """Step times kept of the plan in use: enough for any percentile."""
+_LOSSES = 16
+"""Losses that are summed at once: between two steps each small operation costs many times what it
+does in a row."""
 
 
 class Figures:
@@ -66,6 +69,7 @@ class Figures:
         self._batch = 0
         self._devices: list[str] = []
         self._pauses_before = 0
+        self._losses: list[tuple[torch.Tensor, int]] = []
         self._loss: torch.Tensor | None = None
         self._loss_samples = 0
 
@@ -134,16 +138,25 @@ class Figures:
 
     def add_loss(self, loss: torch.Tensor, samples: int) -> None:
         """Add the mean loss of `samples` samples; no device is waited for."""
-        weighted = loss.detach() * samples
-        self._loss = weighted if self._loss is None else self._loss + weighted
+        self._losses.append((loss, samples))
         self._loss_samples += samples
+        if len(self._losses) >= _LOSSES:
+            self._sum_losses()
+
+    def _sum_losses(self) -> None:
+        for loss, samples in self._losses:
+            weighted = loss.detach() * samples
+            self._loss = weighted if self._loss is None else self._loss + weighted
+        self._losses.clear()
 
     def loss_so_far(self) -> tuple[float, int]:
         """Return this epoch's (sum of losses, samples) on this rank; waits for the device."""
+        self._sum_losses()
         return 0.0 if self._loss is None else float(self._loss), self._loss_samples
 
     def clear_loss(self) -> None:
         """Begin the loss of a new epoch."""
+        self._losses.clear()
         self._loss, self._loss_samples = None, 0
 
     def end_epoch(self, loss_sum: float, samples: float) -> None:

@@ -8,6 +8,7 @@ see it or none. No rank ever waits for another.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
@@ -17,6 +18,7 @@ from staves.training._accumulation import single
 from staves.training._contention import Sieve, run_delay
 from staves.training._drift import Drift
 from staves.training._exchange import Exchange
+from staves.training._figures import Figures
 from staves.training._knowledge import Knowledge
 from staves.training._pacing import Pacer
 from staves.training._planner import SETTLE, WARM_UP, Plan, Planner
@@ -85,6 +87,19 @@ class Measuring:
     def settled(self, step: int) -> bool:
         """Whether the step is measured: not right after a change of split."""
         return step >= self._since + (WARM_UP if self._since == 0 else SETTLE)
+
+    def take_in(self, records: Iterable[StepRecord], plan: Plan, figures: Figures) -> None:
+        """Take in and count a rank's steps.
+
+        Called every few steps, with several at once: whatever is done between two steps finds its
+        caches cold.
+        """
+        for record in records:
+            if record.plan == plan.number:
+                settled = self.settled(record.step)
+                figures.measured(record, plan, settled=settled)
+                if settled:
+                    self.take(record)
 
     def take(self, record: StepRecord) -> None:
         """Take in a settled step of the plan in use."""

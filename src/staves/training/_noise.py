@@ -37,11 +37,10 @@ from staves.training._preconditioner import Preconditioner
 RENEW = 10
 """Steps for which a preconditioner is kept: second moments move slowly."""
 
-DENSE, SPARSE = 200, 4
-"""Norms are taken in every step up to the first number, and in every so many steps after it.
+SPARSE = 8
+"""Once the noise scale is known well, norms are taken in every so many steps only.
 
-They cost up to 5 % of a step on a CPU that computes little for each parameter; by then the estimate
-is good, and moves slowly.
+They cost up to 5 % of a step on a CPU that computes little for each parameter.
 """
 
 _AT_ONCE = 1 << 16  # elements scaled at once on the CPU: they stay in its cache
@@ -98,11 +97,14 @@ class GradientNorms:
         self._reduced: list[tuple[torch.Tensor, torch.Tensor | None]] = []
         self._pending: list[_Pending] = []
 
-    def begin(self, module: nn.Module, *, step: int, micro_steps: int) -> None:
-        """A step starts, perhaps once more: one that was void leaves nothing."""
+    def begin(self, module: nn.Module, *, step: int, micro_steps: int, sparse: bool) -> None:
+        """A step starts, perhaps once more: one that was void leaves nothing.
+
+        `sparse`: the noise scale is known well; alike on all ranks.
+        """
         if self._pending and self._pending[-1].step == step:
             self._pending.pop()
-        every = 1 if step < DENSE else SPARSE
+        every = SPARSE if sparse else 1
         self._step, self._taken = step, step % every == 0
         if step % (every * RENEW) == 0 or not self._renewed:
             self._preconditioner.renew()

@@ -2,7 +2,9 @@
 
 Cannikin's start-up: an even split first, then one with a forced spread (two distinct local batches
 a device give its two lines), then the optimal split of the fitted model. Later fits see more steps
-and change the split only where that gains something.
+and change the split only where that gains something. Where the total batch adapts, both probes are
+short and the second has a larger batch if the noise allows: what they leave open the steps of the
+ramp tell, at other batches.
 
 Every rank knows from the step count alone when a decision is due; rank 0 decides and tells the
 rest, so ranks can never disagree.
@@ -27,7 +29,7 @@ from staves.steptime import (
     integer_split,
 )
 from staves.training._accumulation import accumulated, single
-from staves.training._batch_choice import BatchRange, Choice, Verdict, choose_batch
+from staves.training._batch_choice import GROWTH, BatchRange, Choice, Verdict, choose_batch
 from staves.training._environment import WorkerDevice
 from staves.training._fitting import FittedModel, fit_model, jitter, observe
 from staves.training._knowledge import Knowledge, known_devices
@@ -47,6 +49,11 @@ WARM_UP = 3
 """Steps left out at the start: connections, buckets and allocators are being set up."""
 PROBE = 10
 """Steps measured in each of the two probe phases."""
+SHORT_PROBE = 5
+"""The same where the total batch adapts."""
+WORTH = 0.9
+"""What a sample is worth at least in the larger batch of the second probe, beside one in the
+reference batch: so little is lost even if larger batches are no faster."""
 COMPARE = 8
 """Steps measured with the even split where it is only wanted for comparison."""
 SETTLE = 1
@@ -155,7 +162,8 @@ class Planner:
         self.model: StepTimeModel | None = None
         self.knowledge = knowledge or Knowledge()
         self._recent: list[list[StepRecord]] = [[] for _ in self.devices]
-        self._due = since + WARM_UP + PROBE
+        self._probe = SHORT_PROBE if self.adapts else PROBE
+        self._due = since + WARM_UP + self._probe
         self._interval = RAMP
         if fixed is not None and fixed != "even":
             check_split(fixed, batch, len(self.devices))
@@ -196,7 +204,7 @@ class Planner:
         # A decision before its time: a device has changed, and is to be fitted at a second batch.
         early = self.plan.stage != "fixed" and step < self._due
         if plan.stage == "spread" or early:
-            self._due = step + SETTLE + PROBE
+            self._due = step + SETTLE + self._probe
         elif self.adapts:
             grown = plan.batch != self.plan.batch or self.plan.stage == "spread"
             self._interval = RAMP if grown else min(2 * self._interval, SELDOM)
@@ -254,7 +262,7 @@ class Planner:
                 return self._optimal(number, self.model, jitter=1.0), self.model
             return self.plan, self.model
         if self.plan.stage == "even" and self.model is None:
-            return self._second_probe(number, records), None
+            return self._second_probe(number, records, noise_scale), None
         fitted = self.fit()
         model = fitted.model
         before = self.batch, self.micro_steps
@@ -340,30 +348,44 @@ class Planner:
         alike = [[r for r in own if r.micro_steps == self.micro_steps] for own in self._recent]
         return jitter(accumulated(model, self.micro_steps), alike)
 
-    def _second_probe(self, number: int, records: Sequence[Sequence[StepRecord]]) -> Plan:
+    def _second_probe(
+        self, number: int, records: Sequence[Sequence[StepRecord]], noise_scale: float | None
+    ) -> Plan:
         if len(self.devices) > 1:
-            return Plan(number, "spread", self._spread(records), self.micro_steps)
+            split = self._spread(records, self._probed_batch(noise_scale))
+            return Plan(number, "spread", split, self.micro_steps)
         # A device alone has nobody to give samples to: its second batch is a larger one.
         assert self.allowed is not None
         batch, cap = min(2 * self.batch, self.allowed.most), self.caps[0]
         needed = 1 if cap is None else -(-batch // cap)
         return Plan(number, "spread", (batch,), max(self._least_micro_steps, needed))
 
-    def _spread(self, records: Sequence[Sequence[StepRecord]]) -> tuple[int, ...]:
+    def _probed_batch(self, noise_scale: float | None) -> int:
+        """Return the total batch of the second probe, one that the devices hold as it is."""
+        if self.allowed is None or noise_scale is None:
+            return self.batch
+        worth_it = int((noise_scale + self.allowed.reference) / WORTH - noise_scale)
+        bounds = [worth_it, GROWTH * self.batch, self.allowed.most]
+        caps = [cap for cap in self.caps if cap is not None]
+        if len(caps) == len(self.caps):
+            bounds.append(sum(caps) * self.micro_steps)
+        return max(self.batch, min(bounds))
+
+    def _spread(self, records: Sequence[Sequence[StepRecord]], batch: int) -> tuple[int, ...]:
         """Return the second probe's split: by speed, and forced away from the first one."""
         first = np.array(self.plan.local_batches, dtype=float)
         seconds = np.array(
             [np.median([r.forward + r.backward for r in own]) for own in records], dtype=float
         )
         target = np.maximum(first, 1.0) / np.maximum(seconds, 1e-9)
-        target *= self.batch / target.sum()
+        target *= batch / target.sum()
         near = np.flatnonzero(np.abs(target - first) < SPREAD * first)
         # Devices too near their first probe go up and down in turn, the fastest up.
         for turn, rank in enumerate(near[np.argsort(seconds[near], kind="stable")]):
             target[rank] = first[rank] * (1 + SPREAD if turn % 2 == 0 else 1 - SPREAD)
         weights = np.maximum(1, np.round(1000 * target / target.sum())).astype(int)
-        split = apportion([int(w) for w in weights], self.batch)
-        return _within(split, *self._bounds())
+        split = apportion([int(w) for w in weights], batch)
+        return _within(split, *self._bounds(batch))
 
     @property
     def _least_micro_steps(self) -> int:
@@ -376,11 +398,11 @@ class Planner:
     def _single_bounds(self) -> list[tuple[int, int | None]]:
         return [(self._minimum(rank), self.caps[rank]) for rank in range(len(self.devices))]
 
-    def _bounds(self) -> tuple[list[int], list[int]]:
+    def _bounds(self, batch: int) -> tuple[list[int], list[int]]:
         ranks = range(len(self.devices))
         return (
             [self._minimum(r) for r in ranks],
-            [self.batch if (m := self._maximum(r)) is None else m for r in ranks],
+            [batch if (m := self._maximum(r)) is None else m for r in ranks],
         )
 
     def _minimum(self, rank: int) -> int:

@@ -70,7 +70,7 @@ class Run:
     @property
     def batch_size(self) -> int:
         """The total batch, in samples; it may change at step boundaries where it adapts."""
-        return self._session.batch
+        return self._session.planning.batch
 
     @property
     def noise_scale(self) -> float | None:
@@ -119,7 +119,11 @@ class Run:
         session, state = self._session, self._session.progress.state
         if state.sharding is not None:
             return state.sharding.mesh
-        if session.stepper.model is not None or state.optimizers or session.planner is not None:
+        if (
+            session.stepper.model is not None
+            or state.optimizers
+            or session.planning.planner is not None
+        ):
             raise InputError(
                 "run.mesh: something is prepared already",
                 hint="mesh = run.mesh(); fully_shard(model, mesh=mesh); then the optimizer, then"
@@ -130,7 +134,7 @@ class Run:
                 "run.mesh: the batch of a sharded model cannot adapt: its noise is not measured",
                 hint="give a number: staves.init(batch_size=256)",
             )
-        learned = session.split == "auto"
+        learned = session.planning.split == "auto"
         generation = session.meet(fingerprint(None, None, seed=self.seed, options={}))
         state.sharding = _sharding.over(generation, self.device, session.crew.interrupted)
         if learned and generation.rank == 0 and generation.world_size > 1:
@@ -191,7 +195,7 @@ class Run:
             session,
             seed=self.seed,
             reference_batch=self._reference_batch,
-            batch=session.batch,
+            batch=session.planning.batch,
             place=place_on(self.device),
             options=options,
         )
@@ -243,7 +247,7 @@ class Run:
         session.figures.epochs_wanted = start + count
         completed = False
         try:
-            if session.planner is None:
+            if session.planning.planner is None:
                 self._join()
             while not session.progress.reached(start + count, session.epoch):
                 yield session.epoch - start
@@ -341,9 +345,7 @@ class Run:
         self._settle()
         if session.channel.connected:
             learn_losses(session.figures, session.crew)
-        return session.figures.report(
-            session.planner.plan if session.planner else None, emulated=session.pacer is not None
-        )
+        return session.report()
 
     # -- inside
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -20,20 +20,21 @@ from staves.training import _group
 from staves.training._adaptation import Adaptation
 from staves.training._channel import Channel
 from staves.training._crew import Crew, Generation
-from staves.training._environment import Environment, WorkerDevice
+from staves.training._environment import Environment
 from staves.training._exchange import Exchange
 from staves.training._figures import Figures
 from staves.training._interrupt import NOTICE_WITHIN, Interrupted, notice_comes, of_a_collective
 from staves.training._loader import Loader, Ticket
-from staves.training._measuring import Measuring, step_timer
+from staves.training._measuring import step_timer
 from staves.training._memory import LocalMemory
 from staves.training._pacing import Pacer
-from staves.training._planner import Plan, Planner
+from staves.training._planner import Plan
+from staves.training._planning import Planning
 from staves.training._progress import Progress
 from staves.training._random import seed_everything
 from staves.training._saving import Saving
 from staves.training._sharing import load_checkpoint, receive_state
-from staves.training._splits import Split, fixed_split
+from staves.training._splits import Split
 from staves.training._statistics import RunningStatistics
 from staves.training._step import Stepper
 from staves.training._teller import Teller
@@ -58,11 +59,10 @@ class Session:
         adaptation: Adaptation | None = None,
     ) -> None:
         self.environment, self.device, self.channel, self.crew = environment, device, channel, crew
-        self.batch, self.seed, self.split = batch, seed, split
+        self.seed = seed
         profile = environment.device.profile
         self.pacer = None if profile is None else Pacer(profile)
         self.timer = step_timer(device, self.pacer)
-        self.measuring = Measuring(declared=self.pacer is not None)
         self.figures = Figures(self.pacer)
         self.stepper = Stepper(
             self.timer, self.pacer, self.figures, self._total, self._lost, self._ran_out
@@ -72,10 +72,13 @@ class Session:
         self.progress.adaptation = self.figures.adaptation = adaptation
         self.statistics = RunningStatistics(self.progress.state)
         self.stepper.adapt(adaptation, self.progress.state.optimizers, device)
+        declared = self.pacer is not None
+        self.planning = Planning(
+            environment, self.progress, self.timer, batch=batch, split=split, declared=declared
+        )
         self.teller = Teller(channel)
         self.ddp_options: dict[str, Any] = {}
         self.saving = Saving(self.progress, self.teller)
-        self.planner: Planner | None = None
         self.in_epoch = self.leaving = False
         self.on_commit: list[Callable[[], None]] = []
         self._memory = LocalMemory(device, environment.cap(max_local_batch))
@@ -125,19 +128,11 @@ class Session:
         Raises:
             TrainingError: before `run.epochs`.
         """
-        if self.planner is None:
-            raise TrainingError(
-                "there is no plan before run.epochs", hint="read run.plan inside the loop"
-            )
-        return self.planner.plan
+        return self.planning.plan
 
     def plan_for(self, step: int) -> Plan:
         """Return the plan of that step, as far as it is decided."""
-        plan = self.plan
-        if not callable(self.split):
-            return plan
-        assert self.planner is not None
-        return self.planner.wanted(self.split(step), step)
+        return self.planning.plan_for(step)
 
     @property
     def complete(self) -> bool:
@@ -183,7 +178,8 @@ class Session:
         """Join the job's generation now, and for good: a model is to be spread over its ranks."""
         seat = self.environment.device, self._memory.cap
         self._met = self.crew.first(seat, fingerprint, fixed=True)
-        self.split = "even" if self.split == "auto" else self.split
+        if self.planning.split == "auto":
+            self.planning.split = "even"
         return self._met
 
     def join(self, fingerprint: str) -> None:
@@ -205,19 +201,14 @@ class Session:
         self._memory.step_done(-(-ticket.local_batch // ticket.micro_steps))
         self.loader.cursor.commit(ticket.cut)
         figures, step = self.figures, self.committed_steps
-        record = self.timer.read(
+        self.timer.note(
             step=step,
             plan=self.plan.number,
             samples=ticket.local_batch,
             micro_steps=ticket.micro_steps,
-            whole=ticket.cut.batch == self.batch,
+            whole=ticket.cut.batch == self.planning.batch,
         )
         self.stepper.learn(ticket, self.crew.interrupted)
-        if record is not None and record.plan == self.plan.number:
-            settled = self.measuring.settled(record.step)
-            figures.measured(record, self.plan, settled=settled)
-            if settled:
-                self.measuring.take(record)
         if self._last_step_end is not None:
             figures.pauses.append(time.perf_counter() - self._last_step_end)
             self._last_step_end = None
@@ -243,15 +234,20 @@ class Session:
             ) from self._failed_update
         if self.loader is not None:
             self.loader.close()
+        self.planning.take_in()
         self.figures.close_plan()
         self._tell_progress(now=True)
         if (self.rank == 0 or self.saving.together) and self._generation is not None:
             self.saving.save(wait=True, writes=self.rank == 0)
             self.timer.pause()
-        report = self.figures.report(
-            self.planner.plan if self.planner else None, emulated=self.pacer is not None
-        )
-        self.channel.send("finished", rank=self.rank, report=report)
+        self.channel.send("finished", rank=self.rank, report=self.report())
+
+    def report(self) -> dict[str, Any]:
+        """Return the figures so far."""
+        self.planning.take_in()
+        planner = self.planning.planner
+        emulated = self.pacer is not None
+        return self.figures.report(None if planner is None else planner.plan, emulated=emulated)
 
     def leave_epoch(self) -> None:
         """Go on to the next pass, also where the script broke off this one."""
@@ -300,14 +296,14 @@ class Session:
                     continue
                 if self.stepper.short_of_memory:
                     self._run_with_less()
-                assert self.planner is not None
-                if self.measuring.decision_due(self.planner, self.committed_steps):
+                step = self.committed_steps
+                if self.planning.due(step):
                     self._decide()
-                if self.statistics.due(self.committed_steps, self.loader):
-                    self.statistics.average(self._exchange, self.committed_steps)
+                if self.statistics.due(step, self.loader):
+                    self.statistics.average(self._exchange, step)
                     self.timer.pause()
-                alike = self.statistics.may_save(self.committed_steps, self.world_size)
-                if main and alike and self.saving.is_due():
+                alike = self.saving.is_due() and self.statistics.may_save(step, self.world_size)
+                if main and alike:
                     self.saving.save(wait=False)
                     self.timer.pause()
                 return
@@ -319,6 +315,7 @@ class Session:
         broken, self._formed = generation.after_loss or not self._formed, False
         first, before = self._generation is None, self.world_size
         if not first:
+            self.planning.take_in()
             self._last_step_end = self.timer.last_end
             self.figures.close_plan()
             self._tell_progress(now=True)
@@ -378,7 +375,8 @@ class Session:
     def _settle_in(self, generation: Generation, group: ProcessGroup | None) -> None:
         """Plan by the caps that the ranks have by now, and reduce over the group from here on."""
         caps = self._memory.caps(self._exchange)
-        self._make_planner([device for device, _ in generation.seats], caps)
+        devices = [device for device, _ in generation.seats]
+        self.planning.make(devices, caps, self._exchange, rank=self.rank)
         self._group = group
         self._wrap()
         self.stepper.short_of_memory = False
@@ -387,9 +385,9 @@ class Session:
 
     def _wrap(self) -> None:
         """Reduce gradients over the group from here on; all ranks come here at the same step."""
-        if self._group is not None and self.planner is not None:
+        if self._group is not None:
             about = self._group, self.device, self.ddp_options
-            self.stepper.distribute(*about, accumulates=self.planner.may_accumulate(self.split))
+            self.stepper.distribute(*about, accumulates=self.planning.may_accumulate)
 
     def _run_with_less(self) -> None:
         """A rank ran out of memory: its cap has been lowered, and the step comes again.
@@ -413,24 +411,6 @@ class Session:
             self._failed_update = None
         self._has_state = True
         self.crew.complete()
-
-    def _make_planner(self, devices: Sequence[WorkerDevice], caps: Sequence[int | None]) -> None:
-        self.batch = self.progress.batch or self.batch
-        self.planner = Planner(
-            self.batch,
-            devices,
-            caps,
-            fixed_split(self.split, len(devices), first=self.figures.generations == 0),
-            knowledge=self.progress.knowledge,
-            since=self.committed_steps,
-            number=self.progress.next_plan,
-            compare=self.environment.measure_even,
-            allowed=self.progress.allowed_batches(),
-        )
-        self.progress.next_plan += 1
-        self.measuring.begin_generation(
-            self.planner, self.rank, self._exchange, self.committed_steps
-        )
 
     def _release(self, *, broken: bool) -> None:
         """Let go of the generation before; what it may still be stuck in is parked."""
@@ -474,7 +454,7 @@ class Session:
         return self._exchange.sum(value)[0] if self._exchange else value
 
     def _tell_progress(self, *, now: bool = False) -> None:
-        if self._generation is not None and self.planner is not None:
+        if self._generation is not None and self.planning.planner is not None:
             about = self.figures, self.loader, self.plan, self._generation.number
             self.teller.progress(*about, now=now, whole=self.rank == 0)
 
@@ -485,11 +465,7 @@ class Session:
 
     def _decide(self) -> None:
         """Gather what was measured, decide on rank 0, and tell all ranks."""
-        planner, step = self.planner, self.committed_steps
-        assert planner is not None
-        changed = self.measuring.decide(planner, self._exchange, step, self.progress.acted_on)
-        self.batch = planner.batch
-        self.progress.decided(planner)
+        changed = self.planning.decide(self._exchange)
         self.teller.knowledge(self.progress.knowledge, rank=self.rank)
         if changed:
             if self.stepper.static:  # and the plan may accumulate now

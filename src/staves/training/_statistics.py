@@ -85,9 +85,10 @@ class RunningStatistics:
 
     def due(self, step: int, loader: Loader | None) -> bool:
         """Whether the ranks average before this step: alike on all of them."""
-        if self._averaged == step or not self._layers():
+        if self._averaged == step:
             return False
-        return step % EVERY == 0 or (loader is not None and not loader.unfinished())
+        may = step % EVERY == 0 or (loader is not None and not loader.unfinished())
+        return may and bool(self._layers())  # which takes long in a large model
 
     def may_save(self, step: int, world_size: int) -> bool:
         """Whether a checkpoint of this step depends on no rank's number."""

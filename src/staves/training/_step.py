@@ -188,9 +188,13 @@ class Stepper:
             if self.reducer is not None:
                 self.reducer.weight = 1.0 if ticket.local_batch else 0.0
             if self.norms is not None and self.model is not None:
-                module, steps = self.model.module, self.figures.steps
                 self.norms.loss_scale = self.loss_scale
-                self.norms.begin(module, step=steps, micro_steps=ticket.micro_steps)
+                self.norms.begin(
+                    self.model.module,
+                    step=self.figures.steps,
+                    micro_steps=ticket.micro_steps,
+                    sparse=self.adaptation is not None and self.adaptation.known_well,
+                )
 
     def _check_rates(self, ticket: Ticket) -> None:
         """Refuse learning rates that change within a step."""
@@ -378,7 +382,6 @@ class Stepper:
         self.weightless = ticket.samples == 0 or weight == 0
         if sharded and self.model is not None:
             scale = 0.0 if self.weightless else scale * self.model.averaged_over
-        weighted = loss if scale == 1.0 else loss * scale
         if ticket.last:
             self.timer.backward()
             if self.reducer is not None:
@@ -388,9 +391,9 @@ class Stepper:
             own = ticket.samples if weight is None else weight * (ticket.samples > 0)
             self.norms.group(own, self._unit(ticket, weight))
         if weight == 0 and ticket.last and self.model is not None and not sharded:
-            weighted = self._no_loss(self.model)
+            loss, scale = self._no_loss(self.model), 1.0
         if ticket.last or sharded or not self.weightless:  # else it is wanted nowhere
-            weighted.backward()  # type: ignore[no-untyped-call]
+            _backward(loss, scale)
         if self.pacer is not None and (not ticket.last or self.reducer is None):
             self.pacer.backward()
         if not ticket.last:
@@ -464,6 +467,14 @@ class Stepper:
             for parameter in self.model.module.parameters():
                 if parameter.grad is not None:
                     parameter.grad.mul_(factor)
+
+
+def _backward(loss: torch.Tensor, scale: float) -> None:
+    """Compute the gradients of `scale` times the loss, without the operation more on either way."""
+    if scale == 1.0 or loss.numel() != 1:  # torch refuses the latter
+        loss.backward()  # type: ignore[no-untyped-call]
+    else:
+        loss.backward(torch.full_like(loss, scale))  # type: ignore[no-untyped-call]
 
 
 def _no_backward() -> TrainingError:

@@ -79,7 +79,7 @@ class Teller:
             step=step,
             epoch=cut.epoch,
             start=cut.start,
-            local_batches=list(cut.local_batches),
+            local_batches=cut.local_batches,
         )
 
     def knowledge(self, knowledge: Knowledge, *, rank: int) -> None:
@@ -157,7 +157,7 @@ class Teller:
             even_step_seconds=even,
             even_step_source=source,
             pause_seconds=figures.pause_seconds,
-            metrics=figures.metrics,
+            metrics=dict(figures.metrics),
         )
 
 

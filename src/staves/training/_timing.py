@@ -9,23 +9,24 @@ passed all of them, some steps later if need be; on the CPU they are clock readi
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 
 
 class Clock(Protocol):
-    """Marks in time and the seconds between two of them."""
+    """Marks in time and the seconds between them."""
 
     def now(self) -> object:
         """Make a mark here."""
 
-    def seconds(self, first: object, second: object) -> float | None:
-        """Return the seconds from `first` to `second`, or None where they are not known yet."""
+    def readings(self, marks: Sequence[object]) -> list[float] | None:
+        """Return the seconds from the first mark to each; None where one is not known yet."""
 
 
 class HostClock:
@@ -35,11 +36,10 @@ class HostClock:
         """Return the host's clock, in seconds."""
         return time.perf_counter()
 
-    def seconds(self, first: object, second: object) -> float | None:
-        """Return the seconds between two readings."""
-        assert isinstance(first, float)
-        assert isinstance(second, float)
-        return second - first
+    def readings(self, marks: Sequence[object]) -> list[float]:
+        """Return the seconds from the first reading of the clock to each."""
+        first: Any = marks[0]
+        return [mark - first for mark in marks]
 
 
 class CudaClock:
@@ -51,13 +51,12 @@ class CudaClock:
         event.record()
         return event
 
-    def seconds(self, first: object, second: object) -> float | None:
-        """Return the device seconds between two events; None while either is still to come."""
-        assert isinstance(first, torch.cuda.Event)
-        assert isinstance(second, torch.cuda.Event)
-        if not (first.query() and second.query()):  # type: ignore[no-untyped-call]
+    def readings(self, marks: Sequence[object]) -> list[float] | None:
+        """Return the device seconds from the first event to each; None while any is to come."""
+        events: Sequence[Any] = marks
+        if not all(event.query() for event in events):
             return None
-        return float(first.elapsed_time(second)) / 1e3
+        return [float(events[0].elapsed_time(event)) / 1e3 for event in events]
 
 
 _UNREAD = 64  # steps kept whose marks the device has not passed yet
@@ -94,7 +93,7 @@ class StepRecord:
         return self.forward + self.backward
 
 
-@dataclass
+@dataclass(slots=True)
 class _Marks:
     """The marks of one step, and what is told of it when it is over."""
 
@@ -191,56 +190,57 @@ class StepTimer:
         self._marks = _Marks(start=ended.end)
         self._ended = ended if ended.start is not None and ended.backward is not None else None
 
-    def read(
+    def note(
         self, *, step: int, plan: int, samples: int, micro_steps: int = 1, whole: bool = True
-    ) -> StepRecord | None:
-        """Say which step has just ended; return the oldest one that can be read, None if none can.
-
-        On CUDA that may be an earlier step. One that is not `whole` (the rest of an epoch) has no
-        record.
-        """
+    ) -> None:
+        """Say which step has just ended. One that is not `whole` (the rest of an epoch) has no
+        record."""
         if self._ended is not None:
             ended, self._ended = self._ended, None
             ended.step, ended.plan, ended.samples = step, plan, samples
             ended.micro_steps = micro_steps
             if whole:
                 self._unread.append(ended)
-        record = self._record(self._unread[0]) if self._unread else None
-        if record is not None:
+
+    def records(self) -> Iterator[StepRecord]:
+        """Yield the steps noted, each once, oldest first, as far as they can be read by now."""
+        while self._unread:
+            record = self._record(self._unread[0])
+            if record is None:
+                return
             self._unread.popleft()
-        return record
+            yield record
 
     def _record(self, marks: _Marks) -> StepRecord | None:
-        between = self.clock.seconds
-        ready = [between(marks.backward, mark) for mark in marks.ready]
-        wire: list[float | None] = []
-        free: object = None
-        for place, mark in enumerate(marks.ready):
-            done = marks.done.get(place, marks.end)
-            own = between(mark, done)
-            queued = own if free is None else between(free, done)
-            # On the wire from when it was ready and the one before it was through.
-            wire.append(None if own is None or queued is None else max(0.0, min(own, queued)))
-            free = done
-        forward, total = between(marks.start, marks.backward), between(marks.start, marks.end)
-        last = ready[-1] if ready else between(marks.backward, marks.end)
-        updates = [between(*pair) for pair in marks.updates]
         known = marks.loading is not None and marks.loaded is not None
-        data = between(marks.loading, marks.loaded) if known else 0.0
-        parts = [forward, total, last, data, *updates, *ready, *wire]
-        if any(part is None for part in parts):
+        loader = (marks.loading, marks.loaded) if known else (marks.start, marks.start)
+        buckets = len(marks.ready)
+        done = [marks.done.get(place, marks.end) for place in range(buckets)]
+        updates = [mark for pair in marks.updates for mark in pair]
+        readings = self.clock.readings(
+            [marks.start, marks.backward, marks.end, *loader, *marks.ready, *done, *updates]
+        )
+        if readings is None:
             return None
+        _, backward, end, loading, loaded = readings[:5]
+        ready, done_at = readings[5 : 5 + buckets], readings[5 + buckets : 5 + 2 * buckets]
+        updates_at = readings[5 + 2 * buckets :]
+        wire, free = [], -math.inf
+        for began, ended in zip(ready, done_at, strict=True):
+            # On the wire from when it was ready and the one before it was through.
+            wire.append(max(0.0, ended - max(began, free)))
+            free = ended
         return StepRecord(
             step=marks.step,
             plan=marks.plan,
             samples=marks.samples,
-            forward=forward or 0.0,
-            backward=last or 0.0,
-            ready=tuple(r or 0.0 for r in ready),
-            wire=tuple(w or 0.0 for w in wire),
-            step_seconds=total or 0.0,
-            data=data or 0.0,
-            update=sum(u or 0.0 for u in updates),
+            forward=backward,
+            backward=(ready[-1] if ready else end) - backward,
+            ready=tuple(mark - backward for mark in ready),
+            wire=tuple(wire),
+            step_seconds=end,
+            data=loaded - loading,
+            update=sum(updates_at[1::2]) - sum(updates_at[::2]),
             micro_steps=marks.micro_steps,
             delay=marks.delayed,
         )

@@ -17,6 +17,7 @@ from torch import nn
 from torch.optim import Optimizer
 from torch.utils.data import Dataset
 
+from staves.convergence import RunningNoiseScale
 from staves.errors import InputError
 from staves.training._adaptation import Adaptation
 from staves.training._batch import Adaptive, positive_integer
@@ -125,6 +126,12 @@ class VirtualTrainer:
         """Steps of the reference batch that the steps so far are worth; of a fixed one, steps."""
         adaptation = self._adaptation
         return float(self._process.steps) if adaptation is None else adaptation.progress
+
+    @property
+    def noise(self) -> RunningNoiseScale | None:
+        """The averages behind the noise scale, which itself is bounded by what was tried; None
+        where the batch is fixed."""
+        return None if self._adaptation is None else self._adaptation.running
 
     def steps(
         self, count: int | None = None, *, progress: float | None = None

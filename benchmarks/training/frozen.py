@@ -1,0 +1,26 @@
+"""The declaration's seal: what may not change once a comparison has been seen."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+FROZEN_ON = "2026-11-30"
+FINGERPRINT = "d2bf2999f5cb4400d9d726f335b3d8b194338de2ab7248d700157847ad076764"
+"""Of the files below, when they were frozen; a test compares."""
+
+_HERE = Path(__file__).parent
+
+
+def fingerprint() -> str:
+    """Return the SHA-256 of the declaration: declared.py, evaluation.py and the workloads."""
+    files = [_HERE / "declared.py", _HERE / "evaluation.py"]
+    whole = hashlib.sha256()
+    for path in [*files, *sorted((_HERE / "workloads").glob("*.py"))]:
+        whole.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return whole.hexdigest()
+
+
+def unchanged() -> bool:
+    """Return whether the declaration is the one that was frozen."""
+    return fingerprint() == FINGERPRINT

@@ -1,0 +1,198 @@
+"""The page and its plots, from results: `python -m benchmarks.training.page RESULTS.json docs`.
+
+RESULTS.json is what `python -m benchmarks.training` has printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.training.declared import CORE_MIXES, CORE_WORKLOADS, MIXES, WORKLOADS
+from benchmarks.training.judged import of_bound
+from benchmarks.training.plots import draw
+from benchmarks.training.report import OURS, RIVALS, Row
+
+PAPER = {"ddp": 0.85, "adaptdl": 0.52}
+"""Less time than plain DDP and than AdaptDL, at most, as Cannikin's abstract has it."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.training.page")
+    parser.add_argument("results", type=Path)
+    parser.add_argument("folder", type=Path)
+    options = parser.parse_args()
+    document = json.loads(options.results.read_text())
+    words = (Path(__file__).parent / "page.md").read_text()
+    for name, text in tables(document).items():
+        words = words.replace("{{" + name + "}}", text)
+    (options.folder / "training-benchmark.md").write_text(words)
+    kept = {key: value for key, value in document.items() if key != "cells"}
+    path = options.folder / "training-benchmark.json"
+    path.write_text(json.dumps(kept, indent=1) + "\n")
+    draw(document["summary"], options.folder)
+
+
+def tables(document: dict[str, Any]) -> dict[str, str]:
+    """Return what is filled into the page's words, by name."""
+    rows: list[Row] = document["summary"]
+    ran = document["run"]
+    core = set(ran["workloads"]) >= set(CORE_WORKLOADS) and set(ran["mixes"]) >= set(CORE_MIXES)
+    cpu = document["cpu_seconds"] / 60
+    return {
+        "run": (
+            f"Workloads {', '.join(ran['workloads'])}; mixes {', '.join(ran['mixes'])}; seeds"
+            f" {', '.join(str(seed) for seed in ran['seeds'])}: {len(document['cells'])} cells,"
+            f" {cpu:.0f} CPU-minutes on one core{'' if core else ' (not all of the core)'}."
+        ),
+        "frozen": f"{document['declaration']['frozen_on']}"
+        + ("" if document["declaration"]["unchanged"] else " (AND CHANGED SINCE)"),
+        "verdicts": _verdicts(document["verdicts"]),
+        "times": _times(rows),
+        "ddp": _ddp(rows),
+        "balance": _balance(rows),
+        "regret": _regret(rows),
+        "apart": _apart(rows),
+        "declared": _declared(rows),
+    }
+
+
+def _table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    ruled = ["|" + "---|" * len(head)]
+    return "\n".join(["| " + " | ".join(line) + " |" for line in [head]] + ruled) + "".join(
+        "\n| " + " | ".join(line) + " |" for line in lines
+    )
+
+
+def _verdicts(verdicts: Sequence[Row]) -> str:
+    held = {True: "holds", False: "**missed**", None: "not run"}
+    lines = []
+    # Bad news first.
+    for verdict in sorted(verdicts, key=lambda v: (v["held"] is not False, v["held"] is not None)):
+        value = verdict["value"]
+        text = f"{100 * value:.1f} %" if isinstance(value, float) else str(value or "-")
+        lines.append([held[verdict["held"]], verdict["what"], text, verdict["wanted"]])
+    return _table(["", "what", "measured", "wanted"], lines)
+
+
+def _share(found: Row | None) -> str:
+    if found is None:
+        return "-"
+    low, middle, high = (100 * found[part] for part in ("least", "median", "most"))
+    return f"{middle:.0f} % ({low:.0f} to {high:.0f})"
+
+
+def _times(rows: Sequence[Row]) -> str:
+    lines = []
+    for row in rows:
+        less, reference = row["less_time"], f"ddp at {row['reference']}"
+        rivals = [
+            reference,
+            f"ddp at {row['ddp_largest_efficient']}",
+            f"ddp at {row['ddp_best']}",
+            *RIVALS,
+        ]
+        cells = [_share(less.get(rival)) for rival in rivals]
+        cells[1] += f" [{row['ddp_largest_efficient']}]"
+        cells[2] += f" [{row['ddp_best']}]"
+        lines.append([row["workload"], row["mix"], *cells])
+    head = ["workload", "mix", "DDP at B0", "DDP, largest efficient", "DDP at its best"]
+    return _table([*head, "AdaptDL-like", "proportional + adaptive"], lines)
+
+
+def _ddp(rows: Sequence[Row]) -> str:
+    lines = []
+    for row in rows:
+        for name, system in row["systems"].items():
+            seconds = system["seconds"]
+            text = f"reached with {system['reached']} of {row['seeds']} seeds"
+            if seconds is not None:
+                text = f"{seconds['median']:.0f} ({seconds['least']:.0f} to {seconds['most']:.0f})"
+            lines.append(
+                [row["workload"], row["mix"], name, text, _share(system["less_time_than_ddp"])]
+            )
+    head = ["workload", "mix", "system", "virtual seconds to the target", "less than DDP at B0"]
+    return _table(head, lines)
+
+
+def _balance(rows: Sequence[Row]) -> str:
+    lines = []
+    for row in rows:
+        for batch in row["balance"]:
+            bound = row["bounds"][batch if batch in row["bounds"] else int(batch)]
+            shares = [
+                f"{100 * row['balance'][batch][name]['second_half'] / bound:.1f} %"
+                f" ({100 * row['balance'][batch][name]['whole'] / bound:.1f})"
+                for name in ("proportional", "lb-bsp", "ours")
+            ]
+            lines.append([row["workload"], row["mix"], batch, f"{bound:.2f}", *shares])
+    head = ["workload", "mix", "batch", "T_even / T_opt", "proportional", "LB-BSP", "ours"]
+    return _table(head, lines)
+
+
+def _regret(rows: Sequence[Row]) -> str:
+    lines = []
+    for row in rows:
+        for name in (OURS, *RIVALS, "oracle adaptive"):
+            of = row["systems"][name]
+            cells = [
+                "-" if of[part] is None else f"{100 * of[part]['median']:.1f} %"
+                for part in ("regret", "regret_after_ramp")
+            ]
+            figures = [f"{of[part]:.0f}" if of[part] else "-" for part in ("last_batch", "steps")]
+            lines.append([row["workload"], row["mix"], name, *cells, *figures])
+    head = ["workload", "mix", "system", "regret, whole run", "after the ramp", "last batch"]
+    return _table([*head, "steps"], lines)
+
+
+def _apart(rows: Sequence[Row]) -> str:
+    lines = []
+    for row in rows:
+        reference, systems = row["reference"], row["systems"]
+        parts = (f"ours at {reference}", "adaptdl-like", "proportional adaptive", OURS)
+        shares = [_share(systems[name]["less_time_than_ddp"]) for name in parts]
+        ceiling = f"{100 * row['ceiling']:.0f} %"
+        lines.append(
+            [
+                row["workload"],
+                row["mix"],
+                *shares,
+                _share(row["less_time"]["adaptdl-like"]),
+                ceiling,
+            ]
+        )
+    head = ["workload", "mix", "load balance alone", "adaptive batch alone"]
+    head += ["proportional + adaptive", "ours, both", "ours against AdaptDL-like", "ceiling of it"]
+    return _table(head, lines)
+
+
+def _declared(rows: Sequence[Row]) -> str:
+    lines = []
+    for workload in WORKLOADS:
+        own = [row for row in rows if row["workload"] == workload.name]
+        scales = own[0]["noise_scale"] if own else {}
+        critical = next(iter(scales.values()), None)
+        lines.append(
+            [
+                workload.name,
+                f"{workload.profile}, {workload.gradient_bytes / 1e6:.0f} MB",
+                f"{workload.reference}: {workload.source}",
+                "not run" if critical is None else f"{critical / workload.reference:.0f} B0",
+                f"{workload.critical_of_original:.0f} B0",
+                f"{workload.learning_rate:g}",
+                f"{workload.target:g}",
+            ]
+        )
+    head = ["workload", "times and gradient of", "B0, and whose", "critical batch, measured"]
+    head += ["of the original", "learning rate", "target loss"]
+    mixes = "; ".join(f"{mix.name} ({mix.describe()})" for mix in MIXES)
+    return _table(head, lines) + f"\n\nMixes: {mixes}."
+
+
+__all__ = ["PAPER", "main", "of_bound", "tables"]
+
+if __name__ == "__main__":
+    main()
