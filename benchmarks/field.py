@@ -4,7 +4,8 @@ DIR holds `pollux/traces` and `NO-LICENCE-STATED/sia/{traces,workloads}`, as the
 them. Every Philly, Helios (saturn) and newTrace workload there is played on 64 devices under every
 policy but Pollux's genetic search, once with adaptive jobs and once with elastic jobs of a fixed
 batch; all are told the truth. JSON on standard output, the tables on standard error, and as
-Markdown in FILE.
+Markdown in FILE. With `--kept RUNS` every run's summary is kept there as a line of JSON once it is
+done, and what is there already is not run again.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -48,6 +48,7 @@ def measure(
     kinds: Sequence[JobKind],
     files_each: int | None = None,
     processes: int = 1,
+    kept: Path | None = None,
 ) -> dict[str, Any]:
     """Return for each kind of job how the policies compare, and every run's summary.
 
@@ -57,6 +58,7 @@ def measure(
         kinds: of jobs.
         files_each: workloads of each trace at most; None for all.
         processes: side by side.
+        kept: where summaries of runs are, one line of JSON each, and come to be.
 
     Raises:
         StavesError: the data are not there.
@@ -76,27 +78,39 @@ def measure(
                 for kind in kinds
                 for name in names
             ]
-    runs: dict[int, dict[str, Any]] = {}
-    for number, result in run_all(experiments, processes):
-        runs[number] = {key: value for key, value in result.items() if key != "jobs"}
-        told = f"{len(runs)}/{len(experiments)}: {result['policy']}, {result['workload']}"
-        seconds = result["summary"]["cpu_seconds"]
+    runs = _kept(kept)
+    left = [one for one in experiments if _key(one) not in runs]
+    for _, result in run_all(left, processes):
+        run = {key: value for key, value in result.items() if key != "jobs"}
+        runs[run["policy"], run["workload"], run["job_kind"]] = run
+        if kept is not None:
+            with kept.open("a", encoding="utf-8") as lines:
+                lines.write(json.dumps(run) + "\n")
+        told = f"{len(runs)}/{len(experiments)}: {run['policy']}, {run['workload']}"
+        seconds = run["summary"]["cpu_seconds"]
         print(f"benchmarks: {told}: {seconds:.1f} s", file=sys.stderr, flush=True)
-    ordered = [runs[number] for number in range(len(experiments))]
+    ordered = [runs[_key(one)] for one in experiments]
     return {
         "kinds": {
             kind: _compared([one for one in ordered if one["job_kind"] == kind], names[0])
             for kind in kinds
         },
-        "cpu_seconds": cpu_seconds(),
+        "cpu_seconds": sum(one["summary"]["cpu_seconds"] for one in ordered),
         "runs": ordered,
     }
 
 
-def cpu_seconds() -> float:
-    """Return the CPU seconds of this process and of its children that have ended."""
-    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+def _key(one: Experiment) -> tuple[str, str, str]:
+    return one.policy, one.workload.name, str(one.kind)
+
+
+def _kept(kept: Path | None) -> dict[tuple[str, str, str], dict[str, Any]]:
+    """Return the runs of former calls by policy, workload and kind of job."""
+    if kept is None or not kept.exists():
+        return {}
+    lines = kept.read_text(encoding="utf-8").splitlines()
+    runs: list[dict[str, Any]] = [json.loads(line) for line in lines]
+    return {(run["policy"], run["workload"], run["job_kind"]): run for run in runs}
 
 
 def _compared(runs: Sequence[Mapping[str, Any]], baseline: str) -> dict[str, Any]:
@@ -189,12 +203,13 @@ def main() -> None:
     parser.add_argument("--job-kind", action="append", choices=tuple(KINDS))
     parser.add_argument("--files", type=int, help="workloads of each trace at most")
     parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--kept", type=Path, help="keep the runs there, and go on from them")
     parser.add_argument("--page", type=Path, help="write the tables there")
     given = parser.parse_args()
     others = sorted(name for name in policies() if name not in ("heet", LEFT_OUT))
     names = given.policy or ["heet", *others]
     kinds = given.job_kind or ["adaptive", "elastic"]
-    document = measure(given.data, names, kinds, given.files, given.processes)
+    document = measure(given.data, names, kinds, given.files, given.processes, given.kept)
     for kind, told in document["kinds"].items():
         print(f"{KINDS[kind]}\n{table(told)}\n", file=sys.stderr)
     print(f"{document['cpu_seconds'] / 60:.1f} CPU minutes", file=sys.stderr)

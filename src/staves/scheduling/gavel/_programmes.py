@@ -17,7 +17,9 @@ from staves.scheduling.gavel._centre import central_fractions
 
 Array = NDArray[np.float64]
 
-_TRIES, _NEAR = 100, 1e-6  # relative
+_TRIES, _NEAR = 100, 1e-3  # relative; the last programme makes about the square of what is left
+_LEAST_LEFT = 1e-9  # of a job's age
+_LOWEST = 1e-6  # share of the most that anyone needs, ten times what a solver takes for none
 _SLACK = 1e-7  # relative; of what the first programme reached, left to the second
 
 
@@ -93,19 +95,19 @@ def finish_time_fairness(problem: Problem) -> Array:
 
     def scale(rho: float) -> Array:
         # The slowest's rest is small beside its age, as numbers are: it could come out as none.
-        left = np.maximum(rho * alone - problem.age, _NEAR * _NEAR * (1 + problem.age))
+        left = np.maximum(rho * alone - problem.age, _LEAST_LEFT * (1 + problem.age))
         return problem.remaining / left
 
     def reached(x: Array) -> float:
         rate = (problem.rates * x).sum(axis=1)
         return float(((problem.age + problem.remaining / rate) / alone).max())
 
-    rho = reached(_Programme(problem, problem.remaining).largest_least()[0])
+    rho = float(((problem.age + problem.remaining / problem.isolated_rates) / alone).max())
     for _ in range(_TRIES):
         found = reached(_Programme(problem, scale(rho)).largest_least()[0])
-        if found >= rho * (1 - _NEAR):
+        near, rho = found >= rho * (1 - _NEAR), min(rho, found)
+        if near:
             break
-        rho = found
     return _Programme(problem, scale(rho)).best()
 
 
@@ -128,13 +130,17 @@ class _Programme:
         worth = problem.rates / scale[:, None]
         self._shape = jobs, types = worth.shape
         self._worth = (worth / worth.max()).ravel()
+        # Each job's row by its own best rate, and z by the most that anyone needs of its best:
+        # jobs with all time before them would else have entries beyond what a solver can tell.
+        best = problem.rates.max(axis=1)
+        part = (problem.rates / best[:, None]).ravel()
+        lowest = scale / best
+        lowest = np.maximum(lowest / lowest.max(), _LOWEST)
         job, kind = (axis.ravel() for axis in np.indices(self._shape))
         column = np.arange(jobs * types)
         self._matrix = csr_array(
             (
-                np.concatenate(
-                    [np.ones(jobs * types), problem.need[job], -self._worth, np.ones(jobs)]
-                ),
+                np.concatenate([np.ones(jobs * types), problem.need[job], -part, lowest]),
                 (
                     np.concatenate(
                         [job, jobs + kind, jobs + types + job, jobs + types + np.arange(jobs)]
@@ -147,7 +153,7 @@ class _Programme:
         self._limits = np.concatenate([np.ones(jobs), problem.capacity, np.zeros(jobs)])
 
     def largest_least(self) -> tuple[Array, float]:
-        """Return an x of the largest z, and that z over the largest of rates over scale."""
+        """Return an x of the largest z, and that z in the programme's own unit."""
         only_least = np.append(np.zeros(len(self._worth)), 1.0)
         solution = self._solved(only_least, np.zeros(len(only_least)))
         return solution[:-1].reshape(self._shape), float(solution[-1])
