@@ -16,7 +16,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import fmean
+from statistics import median
 from typing import Any
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy loads: its threads spin
@@ -39,6 +39,15 @@ RATIOS = {
     "makespan_seconds": "makespan",
     "device_hours_per_job": "device-hours",
 }
+ORDERS = (
+    ("sia", "pollux"),
+    ("pollux", "gavel"),
+    ("pollux", "tiresias"),
+    ("pollux", "optimus"),
+    ("tiresias", "optimus"),
+    ("shockwave", "gavel"),
+)
+"""Of pairs of policies the first has the shorter average completion time, their papers say."""
 HOUR = 3600.0
 
 
@@ -66,11 +75,13 @@ def measure(
     sia = data / "NO-LICENCE-STATED" / "sia"
     profiles = [data / "pollux" / "traces", sia / "traces"]
     experiments: list[Experiment] = []
+    at_hand = 0
     for trace in TRACES:
-        files = sorted((sia / "workloads" / trace).glob("workload-*.csv"))[:files_each]
+        files = sorted((sia / "workloads" / trace).glob("workload-*.csv"))
         if not files:
             raise StavesError(f"no workload of {trace} in {data}", hint="see --data in --help")
-        for file in files:
+        at_hand += len(files)
+        for file in files[:files_each]:
             made = material("sia-64", str(file), profiles, SETUPS["sia"])
             conditions = Conditions(free_moves=True)
             experiments += [
@@ -92,9 +103,10 @@ def measure(
     ordered = [runs[_key(one)] for one in experiments]
     return {
         "kinds": {
-            kind: _compared([one for one in ordered if one["job_kind"] == kind], names[0])
+            kind: compared([one for one in ordered if one["job_kind"] == kind], names[0])
             for kind in kinds
         },
+        "workloads_at_hand": at_hand,
         "cpu_seconds": sum(one["summary"]["cpu_seconds"] for one in ordered),
         "runs": ordered,
     }
@@ -113,8 +125,8 @@ def _kept(kept: Path | None) -> dict[tuple[str, str, str], dict[str, Any]]:
     return {(run["policy"], run["workload"], run["job_kind"]): run for run in runs}
 
 
-def _compared(runs: Sequence[Mapping[str, Any]], baseline: str) -> dict[str, Any]:
-    """Return the comparison over all runs, and mean completion times by trace."""
+def compared(runs: Sequence[Mapping[str, Any]], baseline: str) -> dict[str, Any]:
+    """Return the comparison over all runs, and by trace each policy's average completion times."""
     by_trace: dict[str, dict[str, list[float]]] = {}
     bounds: dict[str, list[float]] = {}
     for one in runs:
@@ -131,12 +143,34 @@ def _compared(runs: Sequence[Mapping[str, Any]], baseline: str) -> dict[str, Any
             bounds.setdefault(trace, []).append(told["contention_free_jct_seconds"])
     return {
         "comparison": compare(runs, baseline),
-        "average_jct_seconds": {
-            name: {trace: fmean(values) for trace, values in each.items()}
-            for name, each in by_trace.items()
-        },
-        "contention_free_jct_seconds": {trace: fmean(one) for trace, one in bounds.items()},
+        "average_jct_seconds": by_trace,
+        "contention_free_jct_seconds": bounds,
+        "orders": _orders(runs),
     }
+
+
+def _orders(runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return for each published order on how many workloads of how many it holds."""
+    average: dict[str, dict[str, float]] = {}
+    for one in runs:
+        by_workload = average.setdefault(str(one["policy"]), {})
+        by_workload[str(one["workload"])] = one["summary"]["average_jct_seconds"]
+    return [
+        {
+            "before": before,
+            "after": after,
+            "holds": sum(time < average[after][name] for name, time in average[before].items()),
+            "workloads": len(average[before]),
+        }
+        for before, after in ORDERS
+        if before in average and after in average
+    ]
+
+
+def _hours(seconds: Sequence[float]) -> str:
+    """Return the median of times, and from where to where they go."""
+    middle, low, high = (one / HOUR for one in (median(seconds), min(seconds), max(seconds)))
+    return f"{middle:.2f} ({low:.2f}-{high:.2f})" if len(seconds) > 1 else f"{middle:.2f}"
 
 
 def table(told: Mapping[str, Any]) -> str:
@@ -152,15 +186,13 @@ def table(told: Mapping[str, Any]) -> str:
         rows.append(
             [
                 f"`{one['policy']}`",
-                *(f"{times[trace] / HOUR:.2f}" for trace in TRACES),
+                *(_hours(times[trace]) for trace in TRACES),
                 *(cell(one["ratio"][figure]) for figure in RATIOS),
                 f"{mean['worst_finish_time_fairness']:.1f}",
                 f"{mean['unfair_share']:.0%}",
             ]
         )
-    rows.append(
-        ["*every job alone*", *(f"{bound[trace] / HOUR:.2f}" for trace in TRACES), *["-"] * 6]
-    )
+    rows.append(["*every job alone*", *(_hours(bound[trace]) for trace in TRACES), *["-"] * 6])
     return "\n".join("| " + " | ".join(row) + " |" for row in rows)
 
 
@@ -171,28 +203,47 @@ def page(document: Mapping[str, Any], names: Sequence[str]) -> str:
         f"{sum(one.startswith(f'{trace}/') for one in workloads)} of {label}"
         for trace, label in TRACES.items()
     )
+    at_hand = document["workloads_at_hand"]
+    share = f"all {at_hand} workloads at hand"
+    if len(workloads) < at_hand:
+        share = f"{len(workloads)} of the {at_hand} workloads at hand, the first of each trace"
     lines = [
         "# The field on the public workloads",
         "",
-        "Written by `python -m benchmarks.field --data DIR --page docs/field.md`, in"
-        f" {document['cpu_seconds'] / 60:.0f} CPU minutes; DIR holds the traces of Sia and Pollux.",
+        "Written by `python -m benchmarks.field --data DIR --page docs/field.md`, where DIR holds"
+        f" the traces of Sia and Pollux. Its runs took {document['cpu_seconds'] / 60:.0f} minutes"
+        " of CPU.",
         "",
-        f"{len(names)} policies on all {len(workloads)} workloads at hand ({numbers}), on 64"
-        " devices: 24 T4, 24 RTX 2080 Ti and 16 A100. Jobs pay the pauses of the published set-up"
-        " at every start and change of devices, `heet` too, though its own system changes jobs in"
-        " place. All policies are told true speeds: what each makes of estimates is",
-        "another question ([how near](simulation-fidelity.md) ours are to the published systems,"
-        " learned beliefs included).",
+        f"{len(names)} policies on {share} ({numbers}), on 64 devices: 24 T4,"
+        " 24 RTX 2080 Ti and 16 A100. Every start and every change of devices costs the pauses of"
+        " the published set-up, for `heet` too, though its own system changes jobs in place. All"
+        " policies are told true speeds; [how near](simulation-fidelity.md) ours come to the"
+        " published systems, learned beliefs included, is another page.",
         "",
-        "The first three columns are average completion times in hours, means over the workloads."
-        f" The next four are ratios to `{names[0]}`: geometric means over the workloads, paired,"
-        " with bootstrap 95 % intervals; above 1 is worse than it. Then the worst finish-time"
-        " fairness (Themis's rho), and the share of jobs whose rho is above 1, means over the"
-        " workloads. *Every job alone* is a bound: each on its best devices of one type.",
+        "How to read the tables:",
+        "",
+        "* Under the traces: average completion time in hours, the median over the workloads, and"
+        " in brackets the least and the largest.",
+        f"* Then ratios to `{names[0]}`, above 1 is worse: geometric means over the workloads,"
+        " paired, with bootstrap 95 % intervals.",
+        "* *worst rho*: how much later the worst-off job ends than with a fair share (Themis's"
+        " finish-time fairness). *unfair*: the share of jobs whose rho is above 1. Both are means.",
+        "* *every job alone* is a bound: each on its best devices of one type.",
     ]
     for kind, told in document["kinds"].items():
         lines += ["", f"## {KINDS[kind]}", "", table(told)]
+        if told["orders"]:
+            lines += ["", _reading(told["orders"])]
     return "\n".join(lines) + "\n"
+
+
+def _reading(orders: Sequence[Mapping[str, Any]]) -> str:
+    """Return in words on how many workloads each published order holds."""
+    parts = [
+        f"`{one['before']}` before `{one['after']}` on {one['holds']} of {one['workloads']}"
+        for one in orders
+    ]
+    return f"Orders that papers state, by average completion time: {'; '.join(parts)}."
 
 
 def main() -> None:
