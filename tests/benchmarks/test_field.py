@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from benchmarks.field import compared, measure, page, table
+
 from staves.errors import StavesError
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
