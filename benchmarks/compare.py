@@ -64,12 +64,13 @@ def table(comparison: dict[str, Any]) -> str:
     heads = ["policy", *FIGURES.values()]
     lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
     for one in comparison["policies"]:
-        cells = [one["policy"], *(_cell(one["ratio"][figure]) for figure in FIGURES)]
+        cells = [one["policy"], *(cell(one["ratio"][figure]) for figure in FIGURES)]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
-def _cell(ratio: dict[str, Any] | None) -> str:
+def cell(ratio: dict[str, Any] | None) -> str:
+    """Return a ratio and its interval as people read them."""
     if ratio is None:
         return "-"
     if ratio["low"] is None:

@@ -18,7 +18,7 @@ def decision_bytes(decision: Decision) -> bytes:
 
     Floats are written so that equal bytes are equal numbers.
     """
-    document = asdict(replace(decision, weighed={}))
+    document = asdict(replace(decision, weighed={}, reasons=dict(decision.reasons)))
     document["weighed"] = {
         job: [configurations.tolist(), utilities.tolist()]
         for job, (configurations, utilities) in decision.weighed.items()

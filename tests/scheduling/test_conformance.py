@@ -16,6 +16,7 @@ from staves.scheduling import (
     Policy,
     Pollux,
     PolluxGenetic,
+    Shockwave,
     Sia,
     Srtf,
     Themis,
@@ -83,6 +84,13 @@ class TestSia(PolicyConformance):
 
     def policy(self) -> Policy:
         return Sia()
+
+
+class TestShockwave(PolicyConformance):
+    work_conserving = False  # one type a job
+
+    def policy(self) -> Policy:
+        return Shockwave()
 
 
 class TestAfs(PolicyConformance):

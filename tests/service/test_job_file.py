@@ -88,6 +88,15 @@ def test_only_run_is_required(tmp_path: Path) -> None:
     assert spec.priority == 50
 
 
+def test_a_deadline_counts_from_submission(tmp_path: Path) -> None:
+    spec = read_job(write(tmp_path, "run: x\ndeadline: 2h\n"))
+    assert spec.deadline == 7200.0
+    assert JobSpec.from_document(spec.to_document()) == spec
+    older = {key: value for key, value in spec.to_document().items() if key != "deadline"}
+    assert JobSpec.from_document(older).deadline is None
+    assert "deadline: must be above zero" in refusal(tmp_path, "run: x\ndeadline: 0s\n")
+
+
 def test_paths_are_taken_from_workdir(tmp_path: Path) -> None:
     (tmp_path / "code").mkdir()
     (tmp_path / "big").mkdir()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from staves.engines._base import Launch, Status
 from staves.errors import StavesError
 from staves.hardware import Cluster, DeviceType, Node
-from staves.scheduling import policy
+from staves.scheduling import Decision, Heet, JobView, View, policy
 from staves.service._rows import Job
 from staves.service._spec import JobSpec
 from staves.service._states import Grant, Pause, Resume, Stop
@@ -173,6 +174,48 @@ def test_scaled_by_its_owner(heet: World) -> None:
     heet.run(lambda: len(heet.devices(mine)) == 4)
     heet.run(heet.over)
     assert heet.store.job(mine).record.attempt == 1
+
+
+def test_a_policy_is_told_what_a_job_has_had_and_when_it_is_due(tmp_path: Path) -> None:
+    seen: list[JobView] = []
+
+    class Watched(Heet):
+        def decide(self, view: View) -> Decision:
+            seen.extend(view.jobs)
+            return super().decide(view)
+
+    world = World(tmp_path, "heet")
+    world.turns.policy = Watched()
+    submitted = world.engine.now
+    job = world.submit("due", samples=400.0, deadline=7200.0, scaling="fixed", reference=32)
+    world.run(lambda: len(world.devices(job)) == 4 and world.state(job) == "running")
+    world.engine.kill(job)  # another attempt
+    world.run(world.over)
+    world.store.close()
+    assert {one.deadline for one in seen} == {submitted + 7200.0}
+    first, last = seen[0], seen[-1]
+    assert (first.age, first.restarts, first.unchanged, first.progress) == (0, 0, math.inf, 0)
+    assert first.held_seconds == (0.0, 0.0)
+    assert last.restarts == 1
+    assert 0 < last.unchanged < last.age
+    assert max(last.held_seconds) <= last.age + 1.0  # a turn more or less
+    assert last.attained > max(last.held_seconds) > 0
+    assert last.step_work == 32.0
+    assert last.steps_left == pytest.approx(last.remaining / 32)
+    assert last.progress == pytest.approx(400.0 - last.remaining)
+
+
+def test_who_is_due_soon_goes_first_where_the_policy_asks(tmp_path: Path) -> None:
+    world = World(tmp_path, "elasticflow")
+    calm = world.submit("calm", samples=4000.0)
+    world.run(lambda: len(world.devices(calm)) > 1)
+    due = world.submit("due", samples=600.0, deadline=400.0)
+    world.run(lambda: world.state(due) == "finished")
+    ended = world.store.job(due).finished
+    assert ended is not None
+    assert ended - world.store.job(due).submitted < 400.0
+    assert world.state(calm) != "finished"
+    world.store.close()
 
 
 def test_what_is_not_elastic_is_left_alone(heet: World) -> None:

@@ -1,4 +1,4 @@
-"""Gavel's traces and throughputs."""
+"""Jobs of which throughputs are all that is known: Gavel's traces, ElasticFlow's tables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from staves.errors import InputError
 from staves.simulation import SETUPS, Experiment, material, read_workload, run
 from staves.simulation._rated import RatedWork
-from staves.simulation.readers import read_throughputs
+from staves.simulation.readers import read_tables, read_throughputs
 
 CLUSTER = "nodes:\n  - {count: 2, devices: {v100: 2}}\n  - {devices: {k80: 2}}\n"
 THROUGHPUTS = {
@@ -75,6 +75,66 @@ def test_devices_apart_have_their_own_throughput(tmp_path: Path) -> None:
     ]
     assert work.rates(0)(np.array([[0, 2], [1, 0], [0, 3]])).tolist() == [18.0, 2.0, 0.0]
     assert not work.measured(0, ((1, 1), ()))
+
+
+TABLE = "global_batch_size,1,2,4,16\n64,10,18,30,nan\n128,5,9,16,50\n"
+JOBS = "job_id,submit_time,model_name,ddl,batch_size,num_gpu,duration,iteration\n"
+
+
+def tables(path: Path, **texts: str) -> list[Path]:
+    """Folders of ElasticFlow's tables, one for each device type, of one model."""
+    folders = []
+    for kind, text in texts.items():
+        folder = path / f"throughputs_{kind}"
+        folder.mkdir()
+        (folder / "net.csv").write_text(text)
+        folders.append(folder)
+    return folders
+
+
+def test_jobs_run_at_the_speeds_of_elasticflows_tables(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text("nodes:\n  - {count: 2, devices: {a100: 8}}\n")
+    lines = ["0,5,net,500,64,2,100,1800", "1,5,net,500,128,16,100,1000", "2,6,other,9,64,1,9,9"]
+    (tmp_path / "w.csv").write_text(JOBS + "\n".join(lines))
+    folders = tables(tmp_path, A100=TABLE)
+    made = material(str(tmp_path / "c.yaml"), str(tmp_path / "w.csv"), folders, SETUPS["pollux"])
+    assert [one.application for one in made[1].requests] == [
+        "net (batch size 64)",
+        "net (batch size 128)",
+    ]
+    done = run(Experiment("fifo", *made, "rigid"))
+    assert [job["jct_seconds"] for job in done["jobs"]] == pytest.approx([130, 130 + 30 + 20])
+    assert all(job["measured"] for job in done["jobs"])
+    assert done["summary"]["deadlines"] == {"jobs": 2, "met": 2, "share": 1.0}
+    (dropped,) = [note for note in made[1].counted if note.dropped]
+    assert str(dropped).startswith("1 line")
+
+
+def test_tables_of_several_types_are_one(tmp_path: Path) -> None:
+    folders = tables(tmp_path, A100=TABLE, T4="global_batch_size,1,2\n64,1,1.5\n")
+    table = read_tables(folders, 30.0)["net (batch size 64)"]
+    work = RatedWork(table, ("a100", "t4"), (8, 4), 100.0)
+    assert work.rates(0)(np.array([[2, 0], [0, 2], [3, 0], [16, 0]])).tolist() == [18, 1.5, 0, 0]
+    assert work.measured(0, ((2,), ()))
+    assert not work.measured(0, ((1, 1), ()))
+
+
+def test_tables_that_do_not_go_together_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text(CLUSTER)
+    (tmp_path / "w.csv").write_text(JOBS + "0,5,net,500,64,2,100,1800\n")
+    (folder,) = tables(tmp_path, A100=TABLE)
+    again = tmp_path / "more" / "throughputs_A100"
+    again.mkdir(parents=True)
+    (again / "net.csv").write_text(TABLE)
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    for profiles, problem in (
+        ([folder, again], "holds throughputs of a100, too"),
+        ([folder, empty], "is no folder of throughputs"),
+        ([folder], "no job has a throughput on k80, v100"),
+    ):
+        with pytest.raises(InputError, match=problem):
+            material(str(tmp_path / "c.yaml"), str(tmp_path / "w.csv"), profiles, SETUPS["pollux"])
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,8 @@ def asked(spec: dict[str, Any]) -> Iterator[tuple[str, object]]:
     yield "asks for", ", ".join(_devices(spec))
     priority = f"priority {spec['priority']}"
     retries = f"{spec['retries']} retries"
-    yield "terms", ", ".join((priority, *_preemption(spec), retries))
+    due = [] if spec["deadline"] is None else [f"due within {lasting(spec['deadline'])}"]
+    yield "terms", ", ".join((priority, *due, *_preemption(spec), retries))
     if spec["reference"] is not None:
         most = "" if spec["max_batch"] is None else f", at most {spec['max_batch']}"
         yield "batch", f"{spec['reference']}{most}, {spec['scaling']}"

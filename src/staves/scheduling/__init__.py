@@ -16,6 +16,7 @@ from staves.scheduling._pollux_genetic import PolluxGenetic
 from staves.scheduling._probes import with_probes
 from staves.scheduling._registry import policies, policy
 from staves.scheduling._settled import settled
+from staves.scheduling._shockwave import Shockwave
 from staves.scheduling._sia import Sia
 from staves.scheduling._srtf import Srtf
 from staves.scheduling._themis import Themis
@@ -51,6 +52,7 @@ __all__ = [
     "PolluxGenetic",
     "Rates",
     "Reason",
+    "Shockwave",
     "Sia",
     "Srtf",
     "Themis",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,9 +12,10 @@ from staves.scheduling._growing import known_work
 from staves.scheduling._ladders import Array, decided, ladders
 from staves.scheduling._matching import matched
 from staves.scheduling._policy import Policy
+from staves.scheduling._reasons import Reasons
 from staves.scheduling._rigid import granted, still_fits
 from staves.scheduling._settled import requested, settled
-from staves.scheduling._view import Decision, View
+from staves.scheduling._view import Decision, JobView, Reason, View
 
 
 class Allox(Policy):
@@ -35,11 +37,11 @@ class Allox(Policy):
     def decide(self, view: View) -> Decision:
         """Return what runs, and whom the matching starts."""
         done, free = settled(view)
-        chosen, reasons = dict(done.chosen), dict(done.reasons)
+        chosen, running = dict(done.chosen), []
         for job in view.jobs:
             if job.id not in chosen and still_fits(job, free) and job.current is not None:
                 chosen[job.id] = job.current
-                reasons[job.id] = granted(view, job, job.current, "it runs to its end")
+                running.append(job)
                 free = [f - n for f, n in zip(free, job.current, strict=True)]
         jobs = [job for job in view.jobs if job.id not in chosen]
         rates = ladders(jobs, view.capacity, rigid=True).rates.max(axis=2)  # at the asked size
@@ -50,28 +52,39 @@ class Allox(Policy):
             seconds = np.where(rates > 0, work[:, None] / rates, np.inf)
         mean = float(sizes[able].mean()) if len(able) else 1.0
         machines = [max(1, math.floor(n / mean)) if n else 0 for n in view.capacity]
-        kind, place = schedule(seconds[able], machines, _release(view, free))
-        order = np.lexsort((np.arange(len(able)), -place))
+        release = _release(view, free)
+
+        @cache
+        def lines() -> dict[int, tuple[int, int]]:
+            """Return the type of each job, and its place from the end of a line."""
+            kind, place = schedule(seconds[able], machines, release)
+            return {int(j): (int(g), int(k)) for j, g, k in zip(able, kind, place, strict=True)}
+
         started: dict[int, tuple[int, int]] = {}
-        for i in order.tolist():
-            j, g = int(able[i]), int(kind[i])
-            if g >= 0 and sizes[j] <= free[g]:
-                started[j] = g, int(sizes[j])
-                free[g] -= int(sizes[j])
-        line = {int(able[i]): (int(kind[i]), int(place[i])) for i in range(len(able))}
+        # Where nobody could start, who is where in line changes nothing; it takes longest.
+        if ((rates > 0) & (sizes[:, None] <= np.array(free))).any():
+            for j, (g, _) in sorted(lines().items(), key=lambda one: (-one[1][1], one[0])):
+                if g >= 0 and sizes[j] <= free[g]:
+                    started[j] = g, int(sizes[j])
+                    free[g] -= int(sizes[j])
         return decided(
             view,
-            Decision(chosen, reasons),
+            Decision(chosen, Reasons(lambda: {**done.reasons, **_running(view, running)})),
             jobs,
             started,
-            lambda j: f"number {line[j][1]} from the end of its line",
+            lambda j: f"number {lines()[j][1]} from the end of its line",
             lambda j: (
-                f"It is number {line[j][1]} from the end of the line for {view.types[line[j][0]]}."
-                if j in line
+                f"It is number {lines()[j][1]} from the end of the line for"
+                f" {view.types[lines()[j][0]]}."
+                if j in lines()
                 else f"It asks for {sizes[j]} devices of one type, and no type that runs it has as"
                 " many."
             ),
         )
+
+
+def _running(view: View, jobs: list[JobView]) -> dict[str, Reason]:
+    return {job.id: granted(view, job, job.current or (), "it runs to its end") for job in jobs}
 
 
 def schedule(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +28,20 @@ def unpinned(view: View) -> Counts:
     return tuple(np.maximum(left, 0).tolist())
 
 
-def usable(job: JobView, available: Sequence[int]) -> Counts:
+class Terms(Protocol):
+    """What of a job decides what it may have: a `JobView`, or what stands for several alike."""
+
+    @property
+    def minimum(self) -> int: ...
+    @property
+    def maximum(self) -> int: ...
+    @property
+    def types(self) -> frozenset[int] | None: ...
+    @property
+    def mix(self) -> bool: ...
+
+
+def usable(job: Terms, available: Sequence[int]) -> Counts:
     """Return how many of `available` devices of each type the job could have at most."""
     return tuple(
         min(count, job.maximum) if job.types is None or g in job.types else 0
@@ -35,7 +49,7 @@ def usable(job: JobView, available: Sequence[int]) -> Counts:
     )
 
 
-def permitted(job: JobView, configurations: Table) -> NDArray[np.bool_]:
+def permitted(job: Terms, configurations: Table) -> NDArray[np.bool_]:
     """Say which rows keep to the job's minimum, maximum, types and mix; shape (C,)."""
     total = configurations.sum(axis=1)
     fine: NDArray[np.bool_] = (total >= max(1, job.minimum)) & (total <= job.maximum)
@@ -73,7 +87,7 @@ def keeps_guaranteed(
     return fine
 
 
-def every(job: JobView, available: Sequence[int], limit: int) -> Table | None:
+def every(job: Terms, available: Sequence[int], limit: int) -> Table | None:
     """Return all permitted configurations within `available`; None where a grid exceeds `limit`.
 
     Args:

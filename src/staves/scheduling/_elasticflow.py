@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,13 @@ from staves.scheduling._policy import Policy
 from staves.scheduling._settled import settled
 from staves.scheduling._view import Decision, JobView, View
 
+SLOT_SECONDS = 60.0
+"""Of the plan; longer where deadlines are far away."""
+
 _MOST_SLOTS = 512
+
+Planned = tuple[int, tuple[int, NDArray[np.int64]]]
+"""A job's number, its type, and its devices in each slot, (T,)."""
 
 
 class ElasticFlow(Policy):
@@ -27,19 +34,21 @@ class ElasticFlow(Policy):
     who uses it best: the speed that a device adds over that which one of the job's share has.
 
     The paper drops who is not admitted; here they wait for what is left, as jobs without a deadline
-    do. Sizes are powers of two, of one type. A job in a pause stays as it is.
+    do. Sizes are powers of two, of one type. A job in a pause stays as it is. It decides when a job
+    comes or ends, as the paper's system does: shares found anew each minute would change by a
+    device here and there, and every change is a restart.
     """
 
     name = "elasticflow"
     job_kind = "elastic"
-    round_seconds = 60.0
+    round_seconds = None
 
     def decide(self, view: View) -> Decision:
         """Return the shares of the present slot, and what is added to them."""
         done, free = settled(view, pausing=True)
         jobs = [job for job in view.jobs if job.id not in done.chosen]
         steps = in_powers(ladders(jobs, free))
-        plan = Plan(view.now, steps, free, self.round_seconds or 60.0)
+        plan = Plan(view.now, steps, free, SLOT_SECONDS)
         admitted = plan.admitted()
         growing = Growing(steps, free)
         for j, (g, shares) in admitted.items():
@@ -98,25 +107,30 @@ class Plan:
             for j, job in enumerate(self._jobs)
             if math.isfinite(job.deadline) and self.share(j, self._room) is not None
         ]
-        together = self._together(hopeful)
+        together = self._filled([], sorted(hopeful, key=self._deadline))
         if together is not None:
-            return together
-        kept: list[int] = []
-        plan: dict[int, tuple[int, NDArray[np.int64]]] = {}
-        for j in hopeful:  # as they came
-            with_it = self._together([*kept, j])
-            if with_it is not None:
-                kept, plan = [*kept, j], with_it
-        return plan
+            return dict(together)
+        kept: list[Planned] = []
+        for j in hopeful:  # as they came; what is due before it stays as it is
+            at = bisect_right(kept, self._deadline(j), key=lambda one: self._deadline(one[0]))
+            with_it = self._filled(kept[:at], [j, *(other for other, _ in kept[at:])])
+            kept = kept if with_it is None else with_it
+        return dict(kept)
 
-    def _together(self, jobs: list[int]) -> dict[int, tuple[int, NDArray[np.int64]]] | None:
-        """Return the shares of these jobs, earliest deadline first; None where one is late."""
-        room, plan = self._room.copy(), {}
-        for j in sorted(jobs, key=lambda j: self._jobs[j].deadline):
+    def _deadline(self, j: int) -> float:
+        return self._jobs[j].deadline
+
+    def _filled(self, before: list[Planned], jobs: list[int]) -> list[Planned] | None:
+        """Return `before` and the shares of further jobs, in this order, the earliest deadline
+        first; None where one is late."""
+        room, plan = self._room.copy(), list(before)
+        for _, (g, shares) in before:
+            room[g] -= shares
+        for j in jobs:
             found = self.share(j, room)
             if found is None:
                 return None
-            plan[j] = found
+            plan.append((j, found))
             room[found[0]] -= found[1]
         return plan
 

@@ -16,6 +16,7 @@ from staves.scheduling._configurations import (
     single,
     usable,
 )
+from staves.scheduling._reasons import Reasons
 from staves.scheduling._rigid import granted, impossible
 from staves.scheduling._view import Counts, Decision, JobView, Reason, View
 
@@ -136,11 +137,16 @@ def decided(
         waits: a reason for one that is not, a sentence.
     """
     counts: dict[str, Counts] = dict(settled.chosen)
-    reasons = dict(settled.reasons)
-    for j, job in enumerate(jobs):
-        if j in chosen:
-            counts[job.id] = single(len(view.types), *chosen[j])
-            reasons[job.id] = granted(view, job, counts[job.id], why(j))
-        else:
-            reasons[job.id] = impossible(view, job) or Reason(waits(j))
-    return Decision(counts, reasons)
+    for j, (g, size) in chosen.items():
+        counts[jobs[j].id] = single(len(view.types), g, size)
+
+    def reasons() -> dict[str, Reason]:
+        told = dict(settled.reasons)
+        for j, job in enumerate(jobs):
+            if j in chosen:
+                told[job.id] = granted(view, job, counts[job.id], why(j))
+            else:
+                told[job.id] = impossible(view, job) or Reason(waits(j))
+        return told
+
+    return Decision(counts, Reasons(reasons))

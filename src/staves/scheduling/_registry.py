@@ -16,6 +16,7 @@ from staves.scheduling._optimus import Optimus
 from staves.scheduling._policy import Policy
 from staves.scheduling._pollux import Pollux
 from staves.scheduling._pollux_genetic import PolluxGenetic
+from staves.scheduling._shockwave import Shockwave
 from staves.scheduling._sia import Sia
 from staves.scheduling._srtf import Srtf
 from staves.scheduling._themis import Themis
@@ -40,6 +41,7 @@ _OWN: tuple[type[Policy], ...] = (
     Pollux,
     PolluxGenetic,
     Sia,
+    Shockwave,
     ElasticFlow,
     Lyra,
     Allox,

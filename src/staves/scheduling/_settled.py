@@ -4,6 +4,7 @@ in a pause; and the size that a rigid job asks for."""
 from __future__ import annotations
 
 from staves.scheduling._configurations import unpinned
+from staves.scheduling._reasons import Reasons
 from staves.scheduling._rigid import granted, still_fits
 from staves.scheduling._view import Counts, Decision, JobView, Reason, View
 
@@ -19,7 +20,7 @@ def settled(view: View, *, pausing: bool = False) -> tuple[Decision, list[int]]:
     """
     free = list(unpinned(view))
     chosen: dict[str, Counts] = {}
-    reasons: dict[str, Reason] = {}
+    whys: list[tuple[JobView, str]] = []
     for job in sorted(view.jobs, key=lambda job: (not job.pinned, job.guaranteed == 0)):
         if job.current is None:
             continue
@@ -38,8 +39,12 @@ def settled(view: View, *, pausing: bool = False) -> tuple[Decision, list[int]]:
                 continue
             free = [f - n for f, n in zip(free, job.current, strict=True)]
         chosen[job.id] = job.current
-        reasons[job.id] = granted(view, job, job.current, why)
-    return Decision(chosen, reasons), free
+        whys.append((job, why))
+
+    def reasons() -> dict[str, Reason]:
+        return {job.id: granted(view, job, chosen[job.id], why) for job, why in whys}
+
+    return Decision(chosen, Reasons(reasons)), free
 
 
 def requested(job: JobView) -> int:

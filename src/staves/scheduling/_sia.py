@@ -19,6 +19,7 @@ from staves.scheduling._configurations import (
     usable,
 )
 from staves.scheduling._policy import Policy
+from staves.scheduling._reasons import Reasons
 from staves.scheduling._rigid import impossible
 from staves.scheduling._settled import settled
 from staves.scheduling._view import Decision, JobView, Option, Reason, View
@@ -63,7 +64,7 @@ class Sia(Policy):
     def decide(self, view: View) -> Decision:
         """Return the decision of the smallest sum."""
         done, free = settled(view, pausing=True)
-        chosen, reasons = dict(done.chosen), dict(done.reasons)
+        chosen = dict(done.chosen)
         jobs = [job for job in view.jobs if job.id not in chosen]
         sizes = [_sizes(view, g) for g in range(len(view.types))]
         weighed = [_weigh(view, job, _configurations(job, free, sizes)) for job in jobs]
@@ -75,22 +76,19 @@ class Sia(Policy):
             tuple(free),
             gap=_GAP,
         )
-        for job, (table, rates, value), row in zip(jobs, weighed, result.rows, strict=True):
-            best = np.argsort(value, kind="stable")[:_SHOWN].tolist()
-            others = tuple(_option(job, table, rates, value, k) for k in best if k != row)
-            if row is None:
-                reasons[job.id] = _nothing(view, job, others)
-                continue
-            chosen[job.id] = tuple(table[row].tolist())
-            reasons[job.id] = Reason(
-                f"{in_words(chosen[job.id], view.types)}: best for all jobs together, by its"
-                " goodput over its smallest.",
-                _option(job, table, rates, value, row),
-                tuple(replace(option, why="worth less to all jobs together") for option in others),
-            )
+        for job, (table, _, _), row in zip(jobs, weighed, result.rows, strict=True):
+            if row is not None:
+                chosen[job.id] = tuple(table[row].tolist())
+
+        def reasons() -> dict[str, Reason]:
+            told = dict(done.reasons)
+            for job, one, row in zip(jobs, weighed, result.rows, strict=True):
+                told[job.id] = _reason(view, job, *one, row)
+            return told
+
         return Decision(
             chosen,
-            reasons,
+            Reasons(reasons),
             result.value,
             result.bound,
             {
@@ -157,6 +155,26 @@ def _restart_factor(view: View, job: JobView) -> float:
     cost = RESTART_SECONDS.get(job.application, _OTHER_RESTART)
     age = view.now - job.submitted
     return max(age - job.restarts * cost, 0.0) / (age + cost) if age >= cost else 1.0
+
+
+def _reason(
+    view: View,
+    job: JobView,
+    table: Table,
+    rates: NDArray[np.float64],
+    value: NDArray[np.float64],
+    row: int | None,
+) -> Reason:
+    best = np.argsort(value, kind="stable")[:_SHOWN].tolist()
+    others = tuple(_option(job, table, rates, value, k) for k in best if k != row)
+    if row is None:
+        return _nothing(view, job, others)
+    return Reason(
+        f"{in_words(table[row].tolist(), view.types)}: best for all jobs together, by its goodput"
+        " over its smallest.",
+        _option(job, table, rates, value, row),
+        tuple(replace(option, why="worth less to all jobs together") for option in others),
+    )
 
 
 def _option(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 
 from staves.scheduling._configurations import unpinned
 from staves.scheduling._policy import Policy
+from staves.scheduling._reasons import Reasons
 from staves.scheduling._rigid import fastest, granted, impossible, option, still_fits
 from staves.scheduling._view import Counts, Decision, JobView, Reason, View
 
@@ -28,24 +30,34 @@ class Srtf(Policy):
         """Return who runs, in order of the remaining time."""
         free = list(unpinned(view))
         chosen: dict[str, Counts] = {}
-        reasons: dict[str, Reason] = {}
-        ahead: list[str] = []
-        for job in sorted(view.jobs, key=lambda job: _rank(view, job)):
+        line = sorted(view.jobs, key=lambda job: _rank(view, job))
+        for job in line:
             stays = job.pinned or still_fits(job, free)
             counts = job.current if stays else fastest(job, free)
-            if counts is None:
-                reasons[job.id] = impossible(view, job) or Reason(
-                    f"{len(ahead)} jobs that end sooner go first: {', '.join(ahead[-3:])}."
-                    if ahead
-                    else "The devices that it needs are held by jobs that cannot be preempted."
-                )
-                continue
-            chosen[job.id] = counts
-            reasons[job.id] = granted(view, job, counts, f"number {len(ahead) + 1} to end")
+            if counts is not None:
+                chosen[job.id] = counts
+                if not job.pinned:
+                    free = [f - n for f, n in zip(free, counts, strict=True)]
+        return Decision(chosen, Reasons(lambda: _reasons(view, line, chosen)))
+
+
+def _reasons(
+    view: View, line: Sequence[JobView], chosen: Mapping[str, Counts]
+) -> dict[str, Reason]:
+    reasons: dict[str, Reason] = {}
+    ahead: list[str] = []
+    for job in line:
+        if job.id in chosen:
+            why = f"number {len(ahead) + 1} to end"
+            reasons[job.id] = granted(view, job, chosen[job.id], why)
             ahead.append(job.label)
-            if not job.pinned:
-                free = [f - n for f, n in zip(free, counts, strict=True)]
-        return Decision(chosen, reasons)
+            continue
+        reasons[job.id] = impossible(view, job) or Reason(
+            f"{len(ahead)} jobs that end sooner go first: {', '.join(ahead[-3:])}."
+            if ahead
+            else "The devices that it needs are held by jobs that cannot be preempted."
+        )
+    return reasons
 
 
 def _rank(view: View, job: JobView) -> tuple[bool, float, float]:

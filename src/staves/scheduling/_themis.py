@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,9 +11,10 @@ from numpy.typing import NDArray
 from staves.scheduling._growing import Growing
 from staves.scheduling._ladders import Array, Ladders, decided, ladders, undominated
 from staves.scheduling._policy import Policy
+from staves.scheduling._reasons import Reasons
 from staves.scheduling._rigid import granted, still_fits
 from staves.scheduling._settled import settled
-from staves.scheduling._view import Decision, JobView, View
+from staves.scheduling._view import Decision, JobView, Reason, View
 from staves.scheduling.heet._choose import Choices, Chosen, choose
 
 FAIRNESS, LEASE = 0.8, 1200.0
@@ -51,13 +53,13 @@ class Themis(Policy):
     def decide(self, view: View) -> Decision:
         """Return what is leased, and the outcome of the auction of the rest."""
         done, free = settled(view, pausing=True)
-        chosen, reasons = dict(done.chosen), dict(done.reasons)
+        chosen, leased = dict(done.chosen), []
         for job in view.jobs:
             if job.id not in chosen and job.current is not None and self._leased(job):
                 if not still_fits(job, free):
                     continue
                 chosen[job.id] = job.current
-                reasons[job.id] = granted(view, job, job.current, "its lease is not over")
+                leased.append(job)
                 free = [f - n for f, n in zip(free, job.current, strict=True)]
         jobs = [job for job in view.jobs if job.id not in chosen]
         bids = Bids.of(view, ladders(jobs, free))
@@ -74,7 +76,7 @@ class Themis(Policy):
             growing.step(int(at[bids.gains(growing, at).argmax()]))
         return decided(
             view,
-            Decision(chosen, reasons),
+            Decision(chosen, Reasons(lambda: {**done.reasons, **_leased(view, leased)})),
             jobs,
             growing.chosen,
             lambda j: f"its finish time would be {bids.late[j]:.2g} times that of a fair share",
@@ -86,6 +88,10 @@ class Themis(Policy):
         if math.isinf(job.unchanged) or job.unchanged < self._lease:
             return job.unchanged < self._lease
         return job.unchanged % self._lease >= (self.round_seconds or 0.0)
+
+
+def _leased(view: View, jobs: Sequence[JobView]) -> dict[str, Reason]:
+    return {job.id: granted(view, job, job.current or (), "its lease is not over") for job in jobs}
 
 
 class Bids:

@@ -16,6 +16,7 @@ from staves.scheduling._configurations import (
     usable,
 )
 from staves.scheduling._policy import Policy
+from staves.scheduling._reasons import Reasons
 from staves.scheduling._rigid import granted, impossible, still_fits
 from staves.scheduling._settled import requested, settled
 from staves.scheduling._view import Counts, Decision, JobView, Reason, View
@@ -50,22 +51,29 @@ class Tiresias(Policy):
     def decide(self, view: View) -> Decision:
         """Return who runs, in the order of the queues."""
         done, free = settled(view)
-        chosen, reasons = dict(done.chosen), dict(done.reasons)
+        chosen = dict(done.chosen)
         waiting = [job for job in view.jobs if job.id not in chosen]
         line = sorted(waiting, key=lambda job: self._rank(view, job))
-        for place, job in enumerate(line, 1):
-            second = job.attained >= self._threshold
-            where = f"number {place} in line, in the {'second' if second else 'first'} queue"
+        for job in line:
             counts = job.current if _fits_as_it_is(job, free) else _fastest(job, free)
-            if counts is None:
-                reasons[job.id] = _never(view, job) or Reason(
-                    f"It is {where}, and too few devices are left by those before it."
-                )
-            else:
+            if counts is not None:
                 chosen[job.id] = counts
-                reasons[job.id] = granted(view, job, counts, where)
                 free = [f - n for f, n in zip(free, counts, strict=True)]
-        return Decision(chosen, reasons)
+
+        def reasons() -> dict[str, Reason]:
+            told = dict(done.reasons)
+            for place, job in enumerate(line, 1):
+                second = job.attained >= self._threshold
+                where = f"number {place} in line, in the {'second' if second else 'first'} queue"
+                if job.id in chosen:
+                    told[job.id] = granted(view, job, chosen[job.id], where)
+                else:
+                    told[job.id] = _never(view, job) or Reason(
+                        f"It is {where}, and too few devices are left by those before it."
+                    )
+            return told
+
+        return Decision(chosen, Reasons(reasons))
 
     def _rank(self, view: View, job: JobView) -> tuple[bool, float]:
         """Return the sort key; Python's sort keeps the order of submission among equals."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from staves.engines._base import Status
@@ -58,6 +59,40 @@ def remaining(progress: Mapping[str, Any]) -> float:
     return max(0.0, float(total) - float(progress.get("samples") or 0))
 
 
-def device_seconds(spans: Sequence[Span], now: float) -> float:
-    """Return what the job has had: the sum over its spans of devices times seconds."""
-    return sum(len(s.devices) * max(0.0, (s.until or now) - s.since) for s in spans)
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Time on the same devices.
+
+    Args:
+        devices: their names.
+        since, until: Unix seconds; a stretch that lasts ends now.
+    """
+
+    devices: tuple[str, ...]
+    since: float
+    until: float
+
+    @property
+    def seconds(self) -> float:
+        """How long it was."""
+        return max(0.0, self.until - self.since)
+
+
+def stretches(spans: Sequence[Span], now: float) -> tuple[Stretch, ...]:
+    """Return the stretches of stored spans."""
+    return tuple(Stretch(s.devices, s.since, s.until or now) for s in spans)
+
+
+def stretches_of(status: Status | None, now: float) -> tuple[Stretch, ...]:
+    """Return those of an attempt under way."""
+    spans = status.spans if status else ()
+    return tuple(Stretch(tuple(s["devices"]), s["since"], s.get("until") or now) for s in spans)
+
+
+def held_seconds(
+    had: Sequence[Stretch], type_of: Mapping[str, str], types: Sequence[str]
+) -> tuple[float, ...]:
+    """Return how long a job has had devices of each of `types`; devices that are gone count not."""
+    return tuple(
+        sum(one.seconds for one in had if name in map(type_of.get, one.devices)) for name in types
+    )

@@ -10,7 +10,14 @@ from staves.engines._base import Status
 from staves.estimation import JobProfile, relative_speeds
 from staves.hardware import Allocation, Cluster, Device, peak_teraflops
 from staves.scheduling import Counts, Decision, JobView, Policy, View, place, with_probes
-from staves.service._beliefs import fitted_types, profile_of, progress_of, remaining
+from staves.service._beliefs import (
+    Stretch,
+    fitted_types,
+    held_seconds,
+    profile_of,
+    progress_of,
+    remaining,
+)
 from staves.service._rows import Job
 
 
@@ -23,18 +30,20 @@ class Candidate:
         status: of its attempt under way, if there is one.
         held: it must keep exactly what it has, for now: it is being measured.
         settling: it has just changed: for now it may grow, but loses nothing.
-        attained: device-seconds it has had.
+        had: when it has had which devices.
         waiting: as `JobView.waiting`.
         pause_left: seconds that are left of a pause under way.
+        unchanged: seconds since its devices last changed; inf where it has none.
     """
 
     job: Job
     status: Status | None = None
     held: bool = False
     settling: bool = False
-    attained: float = 0.0
+    had: tuple[Stretch, ...] = ()
     waiting: float = 0.0
     pause_left: float = 0.0
+    unchanged: float = math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +89,7 @@ def decide(
     """
     devices = cluster.devices()
     types = tuple(cluster.configuration)
+    type_of = {device.name: device.type.name for device in devices}
     profiles = [profile_of(c.job, c.status, cluster) for c in candidates]
     priors = {name: value for name in types if (value := peak_teraflops(name)) is not None}
     speeds = relative_speeds([*profiles, *others], priors)
@@ -105,6 +115,8 @@ def decide(
                 types,
                 speeds,
                 current.get(job.id),
+                now=now,
+                type_of=type_of,
                 total=cluster.total,
                 within_reach=_within_reach(candidate, candidates, usable),
                 start_pause=start_pause,
@@ -177,6 +189,8 @@ def _view_of(
     speeds: Mapping[str, float],
     current: Allocation | None,
     *,
+    now: float,
+    type_of: Mapping[str, str],
     total: int,
     within_reach: int,
     start_pause: float,
@@ -202,12 +216,14 @@ def _view_of(
         least = most if most <= within_reach else min(most, max(least, count))
         guaranteed = min(guaranteed, most)
     progress = progress_of(job, status)
+    left = remaining(progress) if record.elastic else math.inf
+    step_work = float(progress.get("batch") or 0) if spec.scaling == "fixed" else 0.0
     return JobView(
         id=job.id,
         name=f"{job.record.name} (job {job.id})",
         submitted=job.submitted,
         rates=profile.rates(types, speeds),
-        remaining=remaining(progress) if record.elastic else math.inf,
+        remaining=left,
         minimum=least,
         maximum=most,
         types=allowed,
@@ -217,11 +233,19 @@ def _view_of(
         current=had,
         guaranteed=guaranteed,
         settling=candidate.held or (candidate.settling and guaranteed > spec.guaranteed),
-        attained=candidate.attained,
+        attained=sum(len(one.devices) * one.seconds for one in candidate.had),
+        held_seconds=held_seconds(candidate.had, type_of, types),
+        age=now - candidate.had[0].since if candidate.had else 0.0,
+        restarts=max(0, len(candidate.had) - 1),
+        progress=float(progress.get("samples") or 0) if record.elastic else 0.0,
         waiting=candidate.waiting,
         start_pause=start_pause,
         resize_pause=resize_pause,
         pause_left=candidate.pause_left,
+        unchanged=candidate.unchanged,
+        deadline=math.inf if spec.deadline is None else job.submitted + spec.deadline,
+        step_work=step_work,
+        steps_left=left / step_work if step_work else math.inf,
         unmeasured=frozenset(
             g
             for g, name in enumerate(types)

@@ -62,6 +62,9 @@ class JobFile(Document):
     devices: DevicesEntry = DevicesEntry()
     batch: BatchEntry | None = None
     priority: int = Field(50, ge=0, le=100, description="a higher one goes first")
+    deadline: Seconds | None = Field(
+        None, description="how long after submission it should have ended, where the policy asks"
+    )
     preemption: PreemptionEntry = PreemptionEntry()
     checkpoint: CheckpointEntry = CheckpointEntry()
     env: dict[str, str] = Field({}, description="environment variables")
@@ -134,6 +137,7 @@ def _spec(file: JobFile, path: Path, environ: Mapping[str, str]) -> JobSpec:
         max_batch=batch.max if batch else None,
         scaling=batch.scaling if batch else "goodput",
         priority=file.priority,
+        deadline=file.deadline,
         guaranteed=file.preemption.guaranteed,
         grace=file.preemption.grace,
         checkpoint=None if checkpoint is None else _folder(workdir, checkpoint, "checkpoint.dir"),

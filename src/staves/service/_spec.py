@@ -39,6 +39,8 @@ class JobSpec:
         max_batch: the largest batch that it may be given, in samples.
         scaling: whether the batch follows goodput, or stays as it is.
         priority: 0 to 100; a higher one goes first.
+        deadline: seconds after it was submitted by which it should have ended, for policies that go
+            by that; None: no such time.
         guaranteed: devices that are never taken from it while it runs.
         grace: seconds that a rank may take to come to a step boundary.
         checkpoint: the folder of its checkpoints; absolute. None: one within the job's own folder.
@@ -86,6 +88,7 @@ class JobSpec:
     retries: int = 3
     max_snapshot: int = 200 * 10**6
     scaled: int | None = None
+    deadline: float | None = None
 
     def __post_init__(self) -> None:
         _check_name(self.name)
@@ -105,6 +108,8 @@ class JobSpec:
         self._check_batch()
         _at_least("priority", self.priority, 0)
         _at_most("priority", self.priority, 100)
+        if self.deadline is not None and self.deadline <= 0:
+            raise InputError("deadline: must be above zero", hint="write one like 2h")
         _at_least("preemption.guaranteed", self.guaranteed, 0)
         if self.maximum is not None and self.guaranteed > self.maximum:
             raise InputError(

@@ -8,6 +8,7 @@ from the stored record alone. A controller that dies anywhere is followed by one
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,7 +19,13 @@ from staves.errors import StavesError
 from staves.estimation import JobProfile
 from staves.hardware import Allocation
 from staves.scheduling import Policy
-from staves.service._beliefs import device_seconds, fitted_types, profile_of
+from staves.service._beliefs import (
+    Stretch,
+    fitted_types,
+    profile_of,
+    stretches,
+    stretches_of,
+)
 from staves.service._deciding import Candidate, decide
 from staves.service._decision_document import decision_document
 from staves.service._handover import Holder, moves
@@ -64,7 +71,7 @@ class _Seen:
     timed: bool = False
     waited: float = 0.0
     looked: float | None = None
-    before: float = 0.0  # device-seconds of earlier attempts
+    before: tuple[Stretch, ...] = ()  # of earlier attempts
 
 
 class Turns:
@@ -166,7 +173,7 @@ class Turns:
         if seen.attempt != job.record.attempt:  # new, or this controller is
             seen.attempt, seen.status, seen.spans = job.record.attempt, None, 0
             seen.changed = now if seen.changed is None else seen.changed
-            seen.before = device_seconds(
+            seen.before = stretches(
                 [s for s in self.store.spans(job.id) if s.attempt < seen.attempt], now
             )
         status = seen.status = self.engine.status(job.id, job.record.attempt)
@@ -305,19 +312,18 @@ class Turns:
     def _candidate(self, job: Job, now: float) -> Candidate:
         seen = self._seen[job.id]
         status = seen.status if job.record.active else None
-        spans = status.spans if status else ()
-        running = sum(
-            len(span["devices"]) * max(0.0, (span.get("until") or now) - span["since"])
-            for span in spans
-        )
+        had = (*seen.before, *stretches_of(status, now))
         return Candidate(
             job,
             status,
             held=self._held(job.record, seen, now),
             settling=seen.changed is not None and now - seen.changed < _SETTLES_FOR,
-            attained=seen.before + running,
+            had=had,
             waiting=seen.waited,
             pause_left=self._pause_left(job.record, seen, now),
+            unchanged=math.inf
+            if seen.changed is None or not job.record.active
+            else max(0.0, now - seen.changed),
         )
 
     def _held(self, record: Record, seen: _Seen, now: float) -> bool:

@@ -20,8 +20,14 @@ from staves.simulation._rated import RatedApplication
 from staves.simulation._setup import Setup, sia_cluster
 from staves.simulation._submissions import AnyApplication
 from staves.simulation._synthetic import synthetic_applications
-from staves.simulation._workload import Workload
-from staves.simulation.readers import read_node_list, read_throughputs, read_workload
+from staves.simulation._workload import Request, Workload
+from staves.simulation.readers import (
+    is_folder_of_tables,
+    read_node_list,
+    read_tables,
+    read_throughputs,
+    read_workload,
+)
 
 _PRESET = re.compile(r"sia-(\d{1,7})")
 _SYNTHETIC = re.compile(r"synthetic-(\d{1,6})")
@@ -43,8 +49,8 @@ def material(
             proportions of the Sia paper.
         workload: a file of jobs of any known format, or `synthetic-N` for N jobs of the product's
             own applications.
-        profiles: folders of profiles, or one file of Gavel's throughputs; the product's own where
-            there are none.
+        profiles: folders of profiles, or throughputs: one file of Gavel's, or folders of
+            ElasticFlow's; the product's own where there are none.
         setup: what profiles do not say.
         type_names: what suffixes of profile files mean.
         seed: of a synthetic workload.
@@ -67,11 +73,8 @@ def material(
     jobs = _fitting(_read_workload(workload), there)
     if not profiles:
         return there, *_with_declared(jobs, synthetic_applications(types), there, setup)
-    files = [path for path in profiles if path.name.removesuffix(".gz").endswith(".json")]
-    if files:
-        if len(profiles) > 1:
-            raise InputError("a file of throughputs stands alone", hint="give one --profiles")
-        rated = read_throughputs(files[0], setup.other_pause_seconds)
+    rated = _throughputs(profiles, setup.other_pause_seconds)
+    if rated is not None:
         return there, _with_throughput(jobs, rated, types), rated
     wanted = {request.application for request in jobs.requests}
     read = read_profiles(profiles, setup, types, applications=wanted, type_names=type_names)
@@ -173,13 +176,43 @@ def _known(workload: Workload, applications: Mapping[str, AnyApplication]) -> Wo
     return replace(workload, requests=kept, counted=(*workload.counted, counted))
 
 
+def _throughputs(
+    profiles: Sequence[Path], pause_seconds: float
+) -> dict[str, RatedApplication] | None:
+    """Return applications of which throughputs are all that is known; None for real profiles."""
+    if any(path.name.removesuffix(".gz").endswith(".json") for path in profiles):
+        if len(profiles) > 1:
+            raise InputError("a file of throughputs stands alone", hint="give one --profiles")
+        return read_throughputs(profiles[0], pause_seconds)
+    tables = [is_folder_of_tables(path) for path in profiles]
+    if not any(tables):
+        return None
+    if not all(tables):
+        raise InputError(
+            f"{profiles[tables.index(False)]}: is no folder of throughputs, and"
+            f" {profiles[tables.index(True)]} is one",
+            hint="give --profiles of one kind",
+        )
+    return read_tables(profiles, pause_seconds)
+
+
+def _rated_name(request: Request, applications: Mapping[str, RatedApplication]) -> str:
+    """Return how throughputs name a job's application: by its batch, too, in most tables."""
+    with_batch = f"{request.application} (batch size {request.batch})"
+    return with_batch if with_batch in applications else request.application
+
+
 def _with_throughput(
     workload: Workload, applications: Mapping[str, RatedApplication], types: Sequence[str]
 ) -> Workload:
     """Return the workload without the jobs that no throughput is known of, and say how many."""
+    named = (
+        replace(request, application=_rated_name(request, applications))
+        for request in workload.requests
+    )
     kept = tuple(
         request
-        for request in workload.requests
+        for request in named
         if request.steps is not None
         and (one := applications.get(request.application)) is not None
         and one.runs_on(request.devices, types)
@@ -188,7 +221,7 @@ def _with_throughput(
     if not kept:
         raise InputError(
             f"{workload.name}: no job has a throughput on {', '.join(types)}",
-            hint="throughputs go with a trace of Gavel, and a cluster of its types",
+            hint="throughputs go with a trace of the same source, and a cluster of its types",
         )
     counted = Counted(dropped, "are jobs without a throughput", dropped=True)
     return replace(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -14,6 +15,8 @@ from staves.simulation._ways import MOST, Ways, ways
 from staves.simulation._work import Placement
 
 Array = NDArray[np.float64]
+
+_MOST_TABLES = 4096  # whose placements are remembered
 
 
 class ApplicationRates:
@@ -38,6 +41,7 @@ class ApplicationRates:
         self._node_sizes = tuple(node_sizes)
         self.batch = batch
         self._of_counts: dict[Counts, int] = {}
+        self._of_table: dict[bytes, NDArray[np.int64]] = {}
         self._of_placement: dict[Placement, int] = {}
         self._ways: list[Ways] = []
         self._epochs: dict[int, EpochRates] = {}
@@ -72,6 +76,17 @@ class ApplicationRates:
         if counts not in self._of_counts:
             self._of_counts[counts] = self.number(self.placement(counts))
         return self._of_counts[counts]
+
+    def all_packed(self, configurations: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return what `packed` does for each of the configurations (C, G), shape (C,)."""
+        key = configurations.tobytes()  # policies ask for the same ones again and again
+        found = self._of_table.get(key)
+        if found is None:
+            if len(self._of_table) >= _MOST_TABLES:
+                self._of_table.clear()
+            numbers = [self.packed(tuple(row)) for row in configurations.tolist()]
+            found = self._of_table[key] = np.array(numbers, dtype=np.int64)
+        return found
 
     def placement(self, counts: Counts) -> Placement:
         """Return where `counts` stand on as few nodes as possible."""
@@ -112,38 +127,47 @@ class EpochRates:
 
     def __call__(self, configurations: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return rates (C,) of configurations (C, G), each on as few nodes as possible."""
-        packed = self._shared.packed
-        return self._values([packed(tuple(row)) for row in configurations.tolist()])
+        return self._values(self._shared.all_packed(configurations))
 
     def at(self, placement: Placement) -> float:
         """Return the rate on one placement."""
-        return float(self._values([self._shared.number(placement)])[0])
+        number = self._shared.number(placement)
+        self._know(number)
+        return float(self._best[number])
 
     def batch_at(self, placement: Placement) -> float:
         """Return the batch of that rate, in samples; 0 where the job cannot run."""
         number = self._shared.number(placement)
-        self._values([number])
+        self._know(number)
         return float(self._batch[number])
 
     def sync_at(self, placement: Placement) -> float:
         """Return the seconds of a step's gradients at that batch; 0 where the job cannot run."""
         number = self._shared.number(placement)
-        self._values([number])
+        self._know(number)
         way = self._shared.way(number)
         return float(way.sync[self._way[number]]) if len(way.sync) else 0.0
 
-    def _values(self, numbers: list[int]) -> Array:
+    def _know(self, number: int) -> None:
+        self._make_room()
+        if math.isnan(self._best[number]):
+            self._compute(np.array([number]))
+
+    def _values(self, wanted: NDArray[np.int64]) -> Array:
+        self._make_room()
+        values = self._best[wanted]
+        unknown = np.isnan(values)
+        if unknown.any():
+            self._compute(np.unique(wanted[unknown]))
+            values = self._best[wanted]
+        return values
+
+    def _make_room(self) -> None:
         if len(self._best) < len(self._shared):
             more = len(self._shared) - len(self._best)
             self._best = np.append(self._best, np.full(more, np.nan))
             self._batch = np.append(self._batch, np.zeros(more))
             self._way = np.append(self._way, np.zeros(more, dtype=np.int64))
-        wanted = np.array(numbers, dtype=np.int64)
-        values = self._best[wanted]
-        if np.isnan(values).any():
-            self._compute(np.unique(wanted[np.isnan(values)]))
-            values = self._best[wanted]
-        return values
 
     def _compute(self, numbers: NDArray[np.int64]) -> None:
         batch, seconds = np.ones((len(numbers), MOST)), np.full((len(numbers), MOST), np.inf)

@@ -1,4 +1,4 @@
-"""Applications whose throughput is all that is known: Gavel's tables of steps a second."""
+"""Applications whose throughput is all that is known: tables of steps a second."""
 
 from __future__ import annotations
 
@@ -31,11 +31,23 @@ class RatedApplication:
     @property
     def most_devices(self) -> int:
         """The most devices that were measured."""
-        return max((n for by_count in self.together.values() for n in by_count), default=0)
+        tables = (*self.together.values(), *self.apart.values())
+        return max((n for by_count in tables for n in by_count), default=0)
 
     def runs_on(self, devices: int, types: Sequence[str]) -> bool:
-        """Say whether so many devices of one of `types` were measured."""
-        return any(self.together.get(name, {}).get(devices, 0.0) > 0 for name in types)
+        """Say whether so many devices of one of `types` run it."""
+        return any(self.speed(name, devices, apart=False) > 0 for name in types)
+
+    def speed(self, name: str, devices: int, *, apart: bool) -> float:
+        """Return steps a second on so many devices of a type, on one node or `apart`.
+
+        What was measured in the other way only counts as that; 0 where nothing was measured.
+        """
+        tables = (self.apart, self.together) if apart else (self.together, self.apart)
+        for table in tables:
+            if devices in table.get(name, {}):
+                return table[name][devices]
+        return 0.0
 
 
 class RatedWork:
@@ -69,10 +81,7 @@ class RatedWork:
         if len(used) != 1:
             return 0.0
         name, nodes = self._types[used[0]], placement[used[0]]
-        table = self._application.together if len(nodes) == 1 else self._application.apart
-        if name not in table:  # nobody has measured it over several nodes
-            table = self._application.together
-        return table.get(name, {}).get(sum(nodes), 0.0)
+        return self._application.speed(name, sum(nodes), apart=len(nodes) > 1)
 
     def trained(self, phase: int) -> bool:
         """Return False: there is nothing to learn."""
@@ -97,6 +106,10 @@ class RatedWork:
         return (size,) * (count // size) + ((count % size,) if count % size else ())
 
     def measured(self, phase: int, placement: Placement) -> bool:
-        """Say whether several nodes were measured where there are several."""
-        used = [g for g, nodes in enumerate(placement) if len(nodes) > 1]
-        return all(self._types[g] in self._application.apart for g in used)
+        """Say whether so many devices were measured on one node or on several, as they are."""
+        tables = (self._application.together, self._application.apart)
+        return all(
+            sum(nodes) in tables[len(nodes) > 1].get(self._types[g], {})
+            for g, nodes in enumerate(placement)
+            if nodes
+        )

@@ -15,6 +15,7 @@ from staves.scheduling._configurations import (
     single,
 )
 from staves.scheduling._policy import Policy
+from staves.scheduling._reasons import Reasons
 from staves.scheduling._rigid import impossible
 from staves.scheduling._settled import requested, settled
 from staves.scheduling._view import Counts, Decision, JobView, Option, Reason, View
@@ -51,15 +52,13 @@ class _Rounds(Policy):
     def decide(self, view: View) -> Decision:
         """Return who runs on what in the coming round."""
         done, free = settled(view)
-        chosen, reasons = dict(done.chosen), dict(done.reasons)
+        chosen = dict(done.chosen)
         others = [job for job in view.jobs if job.id not in chosen]
         all_rates = {job.id: _rates(job, free) for job in others}
         jobs = [job for job in others if all_rates[job.id].any()]
-        for job in others:
-            if not all_rates[job.id].any():
-                reasons[job.id] = _never(view, job)
+        never = [job for job in others if not all_rates[job.id].any()]
         if not jobs:
-            return Decision(chosen, reasons)
+            return Decision(chosen, Reasons(lambda: {**done.reasons, **_all_never(view, never)}))
         rates = np.stack([all_rates[job.id] for job in jobs])
         shares = self.shares(_problem(view, jobs, rates, free)).round(_DIGITS)
         priority = shares / self._received(jobs, len(free))
@@ -73,16 +72,23 @@ class _Rounds(Policy):
             free[g] -= size
             counts = single(len(free), g, size)
             chosen[job.id] = counts
-            reasons[job.id] = _granted(
-                view, job, counts, float(rates[index, g]), shares[index], float(priority[index, g])
-            )
-        for index, job in enumerate(jobs):
-            if job.id not in chosen:
-                reasons[job.id] = Reason(
-                    f"It should have {_in_shares(view, shares[index])}, and others are further"
-                    " behind their shares."
+
+        def reasons() -> dict[str, Reason]:
+            told = {**done.reasons, **_all_never(view, never)}
+            for index, job in enumerate(jobs):
+                if (counts := chosen.get(job.id)) is None:
+                    told[job.id] = Reason(
+                        f"It should have {_in_shares(view, shares[index])}, and others are further"
+                        " behind their shares."
+                    )
+                    continue
+                g = int(np.argmax(counts))
+                told[job.id] = _granted(
+                    view, job, counts, float(rates[index, g]), shares[index], priority[index, g]
                 )
-        return Decision(chosen, reasons)
+            return told
+
+        return Decision(chosen, Reasons(reasons))
 
     def _received(self, jobs: list[JobView], types: int) -> Array:
         """Return each job's part of the time that jobs have had on each type, (J, G).
@@ -169,12 +175,16 @@ def _granted(
 ) -> Reason:
     seconds = job.remaining / rate if rate > 0 else math.inf
     text = f"{in_words(counts, view.types)}: it should have {_in_shares(view, shares)}."
-    return Reason(text, Option(counts, rate, seconds, priority))
+    return Reason(text, Option(counts, rate, seconds, float(priority)))
 
 
 def _in_shares(view: View, shares: Array) -> str:
     parts = [f"{x:.0%} of {name}" for x, name in zip(shares, view.types, strict=True) if x >= 0.005]
     return " + ".join(parts) or "no share of time"
+
+
+def _all_never(view: View, jobs: list[JobView]) -> dict[str, Reason]:
+    return {job.id: _never(view, job) for job in jobs}
 
 
 def _never(view: View, job: JobView) -> Reason:

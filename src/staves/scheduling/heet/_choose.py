@@ -34,9 +34,6 @@ _MANY, _GAP_OF_MANY = 5000, 1e-4
 """With more columns than this the last digits cost minutes, and move no job that anyone would miss;
 the decision's bound tells what they may have cost."""
 
-_FEW = 1000
-"""Columns up to which going through what prices leave open is faster than the general solver."""
-
 
 @dataclass(frozen=True, eq=False)
 class Choices:
@@ -178,7 +175,7 @@ class _Problem:
 
     def searched(self) -> Chosen | None:
         """Return a best choice where no job must have something; None where that takes too long."""
-        if self.size > _FEW:
+        if self.size > _MANY:
             return None
         capacity = self._capacity.astype(np.int64)
         instance = Instance(self.utility, self._counts, self.owner, self._jobs, capacity)

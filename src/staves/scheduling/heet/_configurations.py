@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,18 +47,59 @@ def configurations(
         free: those of them that nobody has, (G,).
         node_sizes: for each type, how many of it nodes have.
     """
-    table = every(job, available, _CELLS)
-    if table is None or len(table) > MOST:
-        most = usable(job, available)
-        rows = itertools.chain(
-            _near(job, most, free),
-            _of_one_type(job.minimum, most, tuple(node_sizes)),
-            _filled(job, most) if job.mix else (),
-            _grid(most) if job.mix else (),
-        )
-        table = as_table(list(dict.fromkeys(rows)), len(available))  # keeps the order
-        table = table[permitted(job, table)][:MOST]
+    most = usable(job, available)
+    terms = _Terms(job.minimum, job.maximum, job.types, job.mix)
+    table = _all(terms, tuple(available))
+    if table is None:
+        order = _fastest_first(job, len(most)) if job.mix else ()
+        others, rows = _others(terms, most, tuple(node_sizes), order)
+        close = dict.fromkeys(_near(job, most, free))  # keeps the order
+        near = as_table(list(close), len(available))
+        further = np.array([row not in close for row in rows], dtype=bool)
+        table = np.concatenate([near[permitted(job, near)], others[further]])[:MOST]
     return table[keeps_guaranteed(job, available, table)]
+
+
+class _Terms(NamedTuple):
+    """What of a job decides what it may have; as `JobView`, which it stands for here."""
+
+    minimum: int
+    maximum: int
+    types: frozenset[int] | None
+    mix: bool
+
+
+@lru_cache(maxsize=256)
+def _all(terms: _Terms, available: Counts) -> Table | None:
+    """Return all that a job may have; None where these are too many."""
+    table = every(terms, available, _CELLS)
+    return None if table is None or len(table) > MOST else _kept(table)
+
+
+@lru_cache(maxsize=1024)
+def _others(
+    terms: _Terms, most: Counts, node_sizes: tuple[frozenset[int], ...], order: tuple[int, ...]
+) -> tuple[Table, list[Counts]]:
+    """Return what is weighed besides what is near to what a job has, as a table and row by row."""
+    rows = itertools.chain(
+        _of_one_type(terms.minimum, most, node_sizes),
+        _filled(terms, most, order) if terms.mix else (),
+        _grid(most) if terms.mix else (),
+    )
+    table = as_table(list(dict.fromkeys(rows)), len(most))
+    table = _kept(table[permitted(terms, table)])
+    return table, list(map(tuple, table.tolist()))
+
+
+def _kept(table: Table) -> Table:
+    """Return an array that is remembered, and that nobody may change."""
+    table.flags.writeable = False
+    return table
+
+
+def _fastest_first(job: JobView, types: int) -> tuple[int, ...]:
+    speed = job.rates(np.eye(types, dtype=np.int64))
+    return tuple(np.argsort(-speed, kind="stable").tolist())
 
 
 def _near(job: JobView, most: Counts, free: Counts) -> Iterator[Counts]:
@@ -73,7 +115,6 @@ def _near(job: JobView, most: Counts, free: Counts) -> Iterator[Counts]:
     yield _clipped(everything, job.maximum, range(len(most)))
 
 
-@lru_cache(maxsize=256)  # the same for all jobs that are alike
 def _of_one_type(
     minimum: int, most: Counts, node_sizes: tuple[frozenset[int], ...]
 ) -> tuple[Counts, ...]:
@@ -93,14 +134,12 @@ def _of_one_type(
     return tuple(rows)
 
 
-def _filled(job: JobView, most: Counts) -> Iterator[Counts]:
+def _filled(terms: _Terms, most: Counts, order: Sequence[int]) -> Iterator[Counts]:
     """Yield all of the fastest type, then of the two fastest, ...: up to minimum and to maximum."""
-    speed = job.rates(np.eye(len(most), dtype=np.int64))
-    order = np.argsort(-speed, kind="stable").tolist()
     for start in range(len(order)):
-        for total in (max(1, job.minimum), job.maximum):
+        for total in (max(1, terms.minimum), terms.maximum):
             yield _clipped(most, total, order[start:])
-        yield _clipped(most, job.maximum, order[: start + 1])
+        yield _clipped(most, terms.maximum, order[: start + 1])
 
 
 def _clipped(most: Counts, total: int, order: Sequence[int]) -> Counts:

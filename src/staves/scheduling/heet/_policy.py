@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from staves.scheduling._configurations import as_table, unpinned
 from staves.scheduling._policy import Policy
+from staves.scheduling._reasons import Reasons
 from staves.scheduling._view import Counts, Decision, JobView, View
 from staves.scheduling.heet._choose import Choices, choose
 from staves.scheduling.heet._configurations import configurations, undominated
@@ -66,7 +67,7 @@ class Heet(Policy):
         gained = self._use_up(view, weighed, chosen, sizes)
         return Decision(
             chosen,
-            explain(view, weighed, chosen),
+            Reasons(lambda: explain(view, weighed, chosen)),
             result.value + gained,
             result.bound + gained,  # one more configuration adds its own utility at most
             {item.job.id: (item.table, item.utility) for item in weighed if not item.job.pinned},

@@ -18,7 +18,7 @@ from staves.scheduling.heet._relaxation import Instance
 Array = NDArray[np.float64]
 Columns = NDArray[np.int64]
 
-_FIRST_LIMIT, _WIDER, _MOST_TRIES = 1e-3, 2.0, 9  # of the bound; growth while nothing is within
+_FIRST_LIMIT, _WIDER, _MOST_TRIES = 1e-4, 2.0, 13  # of the bound; growth while nothing is within
 _MOST_STATES = 5000  # beyond, the integer programme is as fast
 _NOISE = 1e-9
 

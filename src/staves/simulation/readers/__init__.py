@@ -4,6 +4,7 @@ A reader is one file with a `Format`: how its files are recognised, and a functi
 file to what it holds.
 """
 
+from staves.simulation.readers._elasticflow_rates import is_folder_of_tables, read_tables
 from staves.simulation.readers._gavel_rates import read_throughputs
 from staves.simulation.readers._nodes import NodeList
 from staves.simulation.readers._pollux import COLUMNS, OPTIONAL
@@ -27,9 +28,11 @@ __all__ = [
     "NodeList",
     "Recognised",
     "ThroughputTable",
+    "is_folder_of_tables",
     "read_availability",
     "read_file",
     "read_node_list",
+    "read_tables",
     "read_throughputs",
     "read_workload",
 ]

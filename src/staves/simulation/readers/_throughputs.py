@@ -150,10 +150,13 @@ def _is_gavel(source: Source) -> bool:
 _WORKER = re.compile(r"[kpvath]\d+\w*")
 
 
-def _read_elasticflow(source: Source) -> ThroughputTable:
+def read_elasticflow(source: Source) -> ThroughputTable:
     """Read ElasticFlow's iterations a second at fixed global batch by number of devices.
 
     The file's name is the model, its folder's name ends in the device type.
+
+    Raises:
+        InputError: the file is damaged, or its folder's name does not end in a device type.
     """
     known = device_type(source.path.absolute().parent.name.rpartition("_")[2])
     if known is None:
@@ -188,7 +191,8 @@ def _read_elasticflow(source: Source) -> ThroughputTable:
     return table(source, lines(), tally, assumed)
 
 
-def _is_elasticflow(source: Source) -> bool:
+def is_elasticflow(source: Source) -> bool:
+    """Say whether a file begins as ElasticFlow's tables do."""
     return source.header[:1] == ("global_batch_size",)
 
 
@@ -227,7 +231,7 @@ FORMATS = (
     Format("throughputs as the estimator reads them", "throughputs", _read_own, COLUMNS),
     Format("long table of throughputs", "throughputs", _read_long, _LONG),
     Format("Gavel throughputs", "throughputs", _read_gavel, shape=_is_gavel),
-    Format("ElasticFlow throughputs", "throughputs", _read_elasticflow, shape=_is_elasticflow),
+    Format("ElasticFlow throughputs", "throughputs", read_elasticflow, shape=is_elasticflow),
     Format("TensorFlow benchmarks 2017", "throughputs", _read_tf, _TF, ("source",)),
     *_published.FORMATS,
 )

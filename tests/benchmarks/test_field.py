@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from benchmarks.field import compared, measure, page, table
+
+from staves.errors import StavesError
+
+DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
+
+
+def run(policy: str, workload: str, hours: float, finished: int = 2) -> dict[str, Any]:
+    seconds = hours * 3600
+    return {
+        "policy": policy,
+        "workload": workload,
+        "job_kind": "elastic",
+        "seed": 0,
+        "summary": {
+            "jobs": 2,
+            "finished": finished,
+            "cpu_seconds": 60.0,
+            "average_jct_seconds": seconds,
+            "p50_jct_seconds": seconds,
+            "p99_jct_seconds": seconds,
+            "makespan_seconds": seconds,
+            "device_hours_per_job": 1.0,
+            "contention_free_jct_seconds": 360.0,
+            "finish_time_fairness": {"worst": 2.0, "unfair_share": 0.25},
+            "deadlines": {"share": None},
+        },
+    }
+
+
+RUNS = [
+    run(policy, f"{trace}/workload-{number}", hours * number)
+    for policy, hours in (("pollux", 2.0), ("sia", 1.0))
+    for trace in ("philly", "saturn", "newtrace")
+    for number in (1, 2, 3)
+]
+
+
+def test_the_best_comes_first_with_medians_ranges_and_ratios() -> None:
+    rows = [row.split(" | ") for row in table(compared(RUNS, "pollux")).splitlines()]
+    assert [row[0] for row in rows[2:]] == ["| `sia`", "| `pollux`", "| *every job alone*"]
+    assert rows[2][1] == "2.00 (1.00-3.00)"
+    assert rows[2][4] == "0.500 (0.500-0.500)"
+    assert rows[4][1] == "0.10 (0.10-0.10)"
+
+
+def test_a_page_says_how_much_was_run_and_where_orders_hold() -> None:
+    made = {
+        "kinds": {"elastic": compared(RUNS, "pollux")},
+        "cpu_seconds": 600.0,
+        "workloads_at_hand": 19,
+    }
+    text = page(made, ["pollux", "sia"])
+    assert "took 10 minutes" in text
+    assert "on 9 of the 19 workloads at hand, the first of each trace (3 of Philly" in text
+    assert "`sia` before `pollux` on 9 of 9" in text
+
+
+def test_unfinished_jobs_are_no_average() -> None:
+    with pytest.raises(StavesError, match="left 1 jobs of philly/workload-1 unfinished"):
+        compared([run("pollux", "philly/workload-1", 1.0, finished=1)], "pollux")
+
+
+@pytest.mark.skipif(
+    not (DATA / "NO-LICENCE-STATED" / "sia").is_dir(), reason=f"Sia's traces are not in {DATA}"
+)
+def test_what_is_kept_is_not_run_again(tmp_path: Path) -> None:
+    kept = tmp_path / "runs.jsonl"
+    first = measure(DATA, ["fifo"], ["elastic"], files_each=1, kept=kept)
+    before = kept.read_text()
+    assert len(before.splitlines()) == 3
+    assert measure(DATA, ["fifo"], ["elastic"], files_each=1, kept=kept) == first
+    assert kept.read_text() == before
