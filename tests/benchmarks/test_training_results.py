@@ -101,7 +101,7 @@ def test_the_crossing_is_interpolated_between_two_evaluations() -> None:
         return cast("nn.Linear", model).weight.sum()
 
     task = Task(model, torch.optim.SGD(model.parameters()), Batched(torch.zeros(1)), held_out, loss)
-    workload = replace(TINY, reference=1, target=0.25, most_samples=10**9)
+    workload = replace(TINY, reference=1, target=0.25, most_steps=10**9)
     evaluator = Evaluator(task, workload)
     # So large a step of progress that the average is the weight itself.
     for number, (weight, clock) in enumerate([(1.0, 10.0), (0.5, 20.0), (0.0, 40.0)]):
@@ -115,11 +115,11 @@ def test_the_crossing_is_interpolated_between_two_evaluations() -> None:
 
 
 def test_a_trajectory_has_the_same_end_whenever_it_is_made() -> None:
-    workload = replace(TINY, target=2.3, reference=32, most_samples=300)
+    workload = replace(TINY, target=2.3, reference=32, max_batch=32, most_steps=300)
     one, same = trajectory(workload, 1, 32), trajectory(workload, 1, 32)
     assert one == same
     assert one.steps is not None
-    assert trajectory(replace(workload, target=-1.0, most_samples=20), 1, 32).steps is None
+    assert trajectory(replace(workload, target=-1.0, most_steps=20), 1, 32).steps is None
 
 
 def test_runs_are_kept_and_made_again_when_asked(tmp_path: Path) -> None:
