@@ -1,0 +1,50 @@
+"""The command line that the single checks of this benchmark share."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+Document = dict[str, Any]
+
+
+def run(
+    module: str,
+    about: str | None,
+    measure: Callable[[], Document],
+    told: Callable[[Document], Sequence[str]],
+) -> None:
+    """Measure, tell people on standard error, and write the JSON document.
+
+    Args:
+        module: that is run.
+        about: its docstring.
+        measure: returns the document.
+        told: its lines for people.
+    """
+    parser = argparse.ArgumentParser(prog=f"python -m benchmarks.training.{module}")
+    parser.description = (about or "").partition("\n")[0]
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="for the document; default: standard output"
+    )
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    document = measure()
+    print("\n".join(told(document)), file=sys.stderr)
+    text = json.dumps(document, indent=2) + "\n"
+    if options.json is None:
+        sys.stdout.write(text)
+    else:
+        options.json.write_text(text)
+
+
+def progress(text: str) -> None:
+    """Say what is being measured, with the machine's load of the last minute."""
+    print(f"benchmarks: {text} (load {os.getloadavg()[0]:.1f}) ...", file=sys.stderr, flush=True)
