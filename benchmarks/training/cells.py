@@ -6,7 +6,14 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from benchmarks.training.declared import BALANCED_STEPS, DDP_BATCHES, Mix, Workload, truth
+from benchmarks.training.declared import (
+    BALANCED_BATCHES,
+    BALANCED_STEPS,
+    DDP_BATCHES,
+    Mix,
+    Workload,
+    truth,
+)
 from benchmarks.training.results import Results
 from benchmarks.training.runs import Trajectory, adaptive, stepped, timed, trajectory
 from benchmarks.training.systems import (
@@ -50,7 +57,7 @@ def cell(results: Results, workload: Workload, mix: Mix, seed: int) -> dict[str,
     }
     paths = {batch: Trajectory.of(run) for batch, run in kept.items()}
     here = workload.name, f"seed {seed}", mix.name
-    balanced = results.run((*here, "balanced"), lambda: _balanced(of, paths, seed))
+    balanced = results.run((*here, "balanced"), lambda: _balanced(of, workload, paths, seed))
     systems: dict[str, Any] = dict(balanced["systems"])
     for name, make in ADAPTIVE.items():
         systems[name] = results.run(
@@ -83,8 +90,10 @@ def ceiling(of: VirtualTruth) -> float:
     return 1 - len(per_sample) / (max(per_sample) * sum(1 / each for each in per_sample))
 
 
-def _balanced(of: VirtualTruth, paths: dict[int, Trajectory], seed: int) -> dict[str, Any]:
-    first, *_, last = paths
+def _balanced(
+    of: VirtualTruth, workload: Workload, paths: dict[int, Trajectory], seed: int
+) -> dict[str, Any]:
+    first = workload.reference
     fixed = {name: make(of, first) for name, make in FIXED.items()}
     systems = {
         f"ddp at {batch}": {"seconds": timed(path, of, DDP(batch), seed)}
@@ -96,7 +105,9 @@ def _balanced(of: VirtualTruth, paths: dict[int, Trajectory], seed: int) -> dict
     }
     return {
         "systems": systems,
-        "balance": {str(batch): _balance(of, batch, seed) for batch in (first, last)},
+        "balance": {
+            str(times * first): _balance(of, times * first, seed) for times in BALANCED_BATCHES
+        },
     }
 
 

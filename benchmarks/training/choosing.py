@@ -30,9 +30,7 @@ def main() -> None:
     torch.set_num_threads(1)
     declared = next(w for w in WORKLOADS if w.name == options.workload)
     for rate in options.rate:
-        workload = replace(
-            declared, learning_rate=rate, target=-math.inf, most_samples=options.steps
-        )
+        workload = replace(declared, learning_rate=rate, target=-math.inf, most_steps=options.steps)
         started = time.process_time()
         run, evaluator = trainer(
             workload, options.seed, ANY, DDP(options.times * workload.reference)

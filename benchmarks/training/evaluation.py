@@ -34,8 +34,7 @@ class Evaluator:
     @property
     def over(self) -> bool:
         """Whether the target is reached, or the run is given up."""
-        most = self._workload.most_samples * self._workload.reference
-        return self.steps is not None or self._samples >= most
+        return self.steps is not None or self._samples >= self._workload.most_samples
 
     def after(self, step: VirtualStep) -> None:
         """Take in the weights after a step."""

@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
+from benchmarks.training.declared import BALANCED_BATCHES
 from benchmarks.training.report import OURS, RIVALS, Row
 
 LEAST_OF_BOUND = 0.95
@@ -27,10 +28,10 @@ def of_bound(row: Row, batch: str, name: str = "ours", part: str = "second_half"
 
 
 def _balance(rows: Sequence[Row]) -> list[Row]:
-    at = {"at B0": 0, "at 16 B0": -1}
     verdicts = []
-    for what, place in at.items():
-        shares = [of_bound(row, list(row["balance"])[place]) for row in rows]
+    for times in BALANCED_BATCHES:
+        what = "at B0" if times == 1 else f"at {times} B0"
+        shares = [of_bound(row, str(times * row["reference"])) for row in rows]
         verdicts.append(
             _verdict(
                 f"fixed batch {what}: least share of T_even / T_opt, second half",

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+import math
+import statistics
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +54,8 @@ def tables(document: dict[str, Any]) -> dict[str, str]:
         + ("" if document["declaration"]["unchanged"] else " (AND CHANGED SINCE)"),
         "verdicts": _verdicts(document["verdicts"]),
         "times": _times(rows),
-        "ddp": _ddp(rows),
+        "beside": _beside(rows),
+        "systems": _systems(rows),
         "balance": _balance(rows),
         "regret": _regret(rows),
         "apart": _apart(rows),
@@ -76,6 +79,10 @@ def _verdicts(verdicts: Sequence[Row]) -> str:
         text = f"{100 * value:.1f} %" if isinstance(value, float) else str(value or "-")
         lines.append([held[verdict["held"]], verdict["what"], text, verdict["wanted"]])
     return _table(["", "what", "measured", "wanted"], lines)
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.0f} %" if math.isfinite(value) else "target missed"
 
 
 def _share(found: Row | None) -> str:
@@ -103,19 +110,42 @@ def _times(rows: Sequence[Row]) -> str:
     return _table([*head, "AdaptDL-like", "proportional + adaptive"], lines)
 
 
-def _ddp(rows: Sequence[Row]) -> str:
+def _systems(rows: Sequence[Row]) -> str:
+    mixes = list(dict.fromkeys(row["mix"] for row in rows))
     lines = []
-    for row in rows:
-        for name, system in row["systems"].items():
-            seconds = system["seconds"]
-            text = f"reached with {system['reached']} of {row['seeds']} seeds"
-            if seconds is not None:
-                text = f"{seconds['median']:.0f} ({seconds['least']:.0f} to {seconds['most']:.0f})"
-            lines.append(
-                [row["workload"], row["mix"], name, text, _share(system["less_time_than_ddp"])]
-            )
-    head = ["workload", "mix", "system", "virtual seconds to the target", "less than DDP at B0"]
-    return _table(head, lines)
+    for workload in dict.fromkeys(row["workload"] for row in rows):
+        own = {row["mix"]: row for row in rows if row["workload"] == workload}
+        for name in next(iter(own.values()))["systems"]:
+            cells = [_seconds(own[mix], name) if mix in own else "not run" for mix in mixes]
+            lines.append([workload, name, *cells])
+    return _table(["workload", "system", *mixes], lines)
+
+
+def _seconds(row: Row, name: str) -> str:
+    system = row["systems"][name]
+    seconds = system["seconds"]
+    if seconds is None:
+        return f"reached with {system['reached']} of {row['seeds']} seeds"
+    return f"{seconds['median']:.0f} ({seconds['least']:.0f} to {seconds['most']:.0f})"
+
+
+def _beside(rows: Sequence[Row]) -> str:
+    rivals: dict[str, Callable[[Row], str]] = {
+        "DDP at B0": lambda row: f"ddp at {row['reference']}",
+        "DDP at its largest efficient batch": lambda row: f"ddp at {row['ddp_largest_efficient']}",
+        "DDP at its best fixed batch, in hindsight": lambda row: f"ddp at {row['ddp_best']}",
+        "AdaptDL-like": lambda row: "adaptdl-like",
+        "proportional + adaptive": lambda row: "proportional adaptive",
+    }
+    paper = {"DDP at B0": PAPER["ddp"], "AdaptDL-like": PAPER["adaptdl"]}
+    lines = []
+    for rival, name in rivals.items():
+        found = [row["less_time"].get(name(row)) for row in rows]
+        medians = [-math.inf if each is None else each["median"] for each in found]
+        cells = [_percent(of(medians)) for of in (statistics.median, min, max)]
+        lines.append([rival, *cells, f"{100 * paper[rival]:.0f} %" if rival in paper else "-"])
+    head = ["ours, adaptive, against", "median of the cells", "worst cell", "best cell"]
+    return _table([*head, "at most, in Cannikin's abstract"], lines)
 
 
 def _balance(rows: Sequence[Row]) -> str:

@@ -62,7 +62,7 @@ def trajectory(workload: Workload, seed: int, batch: int) -> Trajectory:
     """Train at a fixed batch until the target."""
     run, evaluator = trainer(workload, seed, ANY, DDP(batch))
     scales = []
-    for step in run.steps(workload.most_samples):
+    for step in run.steps(workload.most_samples // workload.reference):
         evaluator.after(step)
         assert run.noise is not None
         scales.append(run.noise.scale)
@@ -99,7 +99,7 @@ def adaptive(workload: Workload, truth: VirtualTruth, system: System, seed: int)
     """Train with a batch that adapts until the target."""
     run, evaluator = trainer(workload, seed, truth, system)
     steps = []
-    for step in run.steps(workload.most_samples):
+    for step in run.steps(workload.most_samples // workload.reference):
         evaluator.after(step)
         steps.append(step)
         if evaluator.over:

@@ -97,6 +97,14 @@ def test_lb_bsp_moves_from_the_slowest_to_the_fastest_by_its_rule() -> None:
     assert max(np.array(made[-1]) * slow) <= best + max(slow)
 
 
+@pytest.mark.parametrize("batch", [20, 35, 50, 64])
+def test_lb_bsp_ends_at_the_best_split_of_two_devices(batch: int) -> None:
+    slow = np.array([0.01, 0.04])
+    made = decisions(truth(slow.tolist()), LBBSP(batch), batch, 40 * WINDOW)[-1].local_batches
+    best = min(max((b, batch - b) * slow) for b in range(batch + 1))
+    assert max(made * slow) == pytest.approx(best)
+
+
 def _splits(batch: int, around: Sequence[int], width: int) -> list[tuple[int, ...]]:
     near = range(-width, width + 1)
     return [

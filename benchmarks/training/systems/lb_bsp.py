@@ -44,8 +44,10 @@ class LBBSP(System):
         if (fastest, slowest) == self._last:
             self._move = max(1, self._move // 2)
         moved = min(self._move, self._split[slowest])
-        # Without a gain in sight nothing moves: by the slowest one's own time a sample.
-        if times[slowest] * moved / max(1, self._split[slowest]) > times[slowest] - times[fastest]:
+        # Without a gain in sight nothing moves: who gets samples would, by its own time a sample,
+        # compute as long as who gives them does now.
+        per_sample = times / np.maximum(1, self._split)
+        if times[fastest] + moved * per_sample[fastest] >= times[slowest]:
             self._move = max(1, self._move // 2)
             return
         self._split[slowest] -= moved
