@@ -19,7 +19,7 @@ def nodes_of(live: World, job: str) -> set[str]:
 
 def test_a_training_job_lives_through_everything(live: World) -> None:
     """It grows over unlike devices, shares, leaves a drained node, pauses, outlives a `down`."""
-    job = live.train(epochs=40)
+    job = live.train(epochs=20)
     live.until(lambda: len(live.job(job)["devices"]) == 4, "all devices")
     assert nodes_of(live, job) == {"a", "b"}
     live.until_state(job, "running")
@@ -50,7 +50,7 @@ def test_a_training_job_lives_through_everything(live: World) -> None:
     live.pid = int(up(live.settings)["pid"])
     document = live.until_state(job, "finished")
     assert document["attempt"] == 3
-    assert document["progress"]["samples"] == 40 * 1600
+    assert document["progress"]["samples"] == 20 * 1600
     spans = document["spans"]
     assert any(len({d.partition("/")[0] for d in span["devices"]}) == 2 for span in spans)
     proof = command(["-m", "staves", "doctor", "--job", job, "--json"], live.home)

@@ -135,6 +135,15 @@ def test_a_second_job_gets_its_share_in_place(heet: World) -> None:
     assert (first, 2) not in heet.engine.launches  # it only shrank
 
 
+def test_a_job_that_has_settled_shares_at_once(heet: World) -> None:
+    """Nothing happens when it has: the decision must not wait for the next round."""
+    assert heet.turns.policy.round_seconds is not None
+    first = heet.submit("first", samples=4000.0)
+    heet.run(lambda: len(heet.devices(first)) == 4 and heet.state(first) == "running")
+    second = heet.submit("second", samples=20.0)
+    assert heet.run(lambda: bool(heet.devices(second))) < heet.turns.policy.round_seconds / 3
+
+
 def test_a_new_job_begins_on_what_was_fast_for_those_before(heet: World) -> None:
     speeds = {"fast": 1.0, "slow": 4.0}
     first = heet.submit("first", samples=300.0, speeds=speeds)

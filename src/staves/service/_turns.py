@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -107,6 +107,7 @@ class Turns:
         self._shunned: dict[str, float] = {}  # devices, and until when
         self._wanted_since: float | None = clock()
         self._last = clock()
+        self._again_at = math.inf
         self._closing = False
 
     # -- what others ask
@@ -266,6 +267,8 @@ class Turns:
                 return True
             if self.decided == 0:
                 return True
+        if self.policy.at_events and now >= self._again_at:
+            return True
         period = self.policy.round_seconds
         return period is not None and now - self._last >= period
 
@@ -280,6 +283,7 @@ class Turns:
         ending = [job for job in jobs if job.record.state == "saving"]
         self._shunned = {name: until for name, until in self._shunned.items() if until > now}
         busy = {name for job in ending for name in self._uses(job.record)} | set(self._shunned)
+        self._again_at = min(self._ends(candidates, now), default=math.inf)
         begun = time.perf_counter()
         outcome = decide(
             self.policy,
@@ -304,6 +308,15 @@ class Turns:
         document = decision_document(outcome, jobs, self.policy.name, self.decision_seconds)
         self.store.record_decision(document, now=now)
 
+    def _ends(self, candidates: Sequence[Candidate], now: float) -> Iterator[float]:
+        """Yield the times at which what a decision goes by changes, though nothing happens."""
+        yield from self._shunned.values()
+        for candidate in candidates:
+            changed = self._seen[candidate.job.id].changed
+            if changed is not None and candidate.job.record.active:
+                ends = (changed + _SETTLES_FOR, changed + _LEFT_ALONE)
+                yield from (end for end in ends if end > now)
+
     def _past_profiles(self) -> list[JobProfile]:
         """Return what finished jobs have learned: how fast types are beside each other."""
         past = self.store.jobs(states=["finished"], limit=_REMEMBERED)
@@ -317,7 +330,7 @@ class Turns:
             job,
             status,
             held=self._held(job.record, seen, now),
-            settling=seen.changed is not None and now - seen.changed < _SETTLES_FOR,
+            settling=seen.changed is not None and now < seen.changed + _SETTLES_FOR,
             had=had,
             waiting=seen.waited,
             pause_left=self._pause_left(job.record, seen, now),
@@ -334,7 +347,7 @@ class Turns:
         """
         if not (record.active and record.elastic) or seen.changed is None:
             return False
-        if now - seen.changed > _LEFT_ALONE:
+        if now >= seen.changed + _LEFT_ALONE:
             return False
         if record.state == "rescaling" or not seen.timed:
             return True
