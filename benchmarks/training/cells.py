@@ -46,6 +46,7 @@ ADAPTIVE: dict[str, Callable[[VirtualTruth], System]] = {
 
 def cell(results: Results, workload: Workload, mix: Mix, seed: int) -> dict[str, Any]:
     """Return the seconds to the target of every system, and what they are to be judged by."""
+    before = results.cpu_seconds
     of = truth(workload, mix)
     batches = [times * workload.reference for times in DDP_BATCHES]
     kept = {
@@ -78,6 +79,7 @@ def cell(results: Results, workload: Workload, mix: Mix, seed: int) -> dict[str,
         "ceiling": ceiling(of),
         "balance": balanced["balance"],
         "systems": systems,
+        "cpu_seconds": results.cpu_seconds - before,
     }
 
 

@@ -41,15 +41,8 @@ def main() -> None:
 def tables(document: dict[str, Any]) -> dict[str, str]:
     """Return what is filled into the page's words, by name."""
     rows: list[Row] = document["summary"]
-    ran = document["run"]
-    core = set(ran["workloads"]) >= set(CORE_WORKLOADS) and set(ran["mixes"]) >= set(CORE_MIXES)
-    cpu = document["cpu_seconds"] / 60
     return {
-        "run": (
-            f"Workloads {', '.join(ran['workloads'])}; mixes {', '.join(ran['mixes'])}; seeds"
-            f" {', '.join(str(seed) for seed in ran['seeds'])}: {len(document['cells'])} cells,"
-            f" {cpu:.0f} CPU-minutes on one core{'' if core else ' (not all of the core)'}."
-        ),
+        "run": _run(document),
         "frozen": f"{document['declaration']['frozen_on']}"
         + ("" if document["declaration"]["unchanged"] else " (AND CHANGED SINCE)"),
         "verdicts": _verdicts(document["verdicts"]),
@@ -61,6 +54,20 @@ def tables(document: dict[str, Any]) -> dict[str, str]:
         "apart": _apart(rows),
         "declared": _declared(rows),
     }
+
+
+def _run(document: dict[str, Any]) -> str:
+    ran, cells = document["run"], document["cells"]
+    core = [c for c in cells if c["workload"] in CORE_WORKLOADS and c["mix"] in CORE_MIXES]
+    whole = set(ran["workloads"]) >= set(CORE_WORKLOADS) and set(ran["mixes"]) >= set(CORE_MIXES)
+    minutes = [sum(c["cpu_seconds"] for c in of) / 60 for of in (cells, core)]
+    name = "the core matrix" if whole else "the part of the core matrix that was run"
+    return (
+        f"Run: workloads {', '.join(ran['workloads'])}; mixes {', '.join(ran['mixes'])}; seeds"
+        f" {', '.join(str(seed) for seed in ran['seeds'])}: {len(cells)} cells of a workload, a mix"
+        f" and a seed, {minutes[0]:.0f} CPU-minutes on one core; {name} ({', '.join(CORE_MIXES)})"
+        f" took {minutes[1]:.0f} of them."
+    )
 
 
 def _table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
