@@ -75,12 +75,12 @@ def measure(
     sia = data / "NO-LICENCE-STATED" / "sia"
     profiles = [data / "pollux" / "traces", sia / "traces"]
     experiments: list[Experiment] = []
-    at_hand = 0
+    at_hand: dict[str, int] = {}
     for trace in TRACES:
         files = sorted((sia / "workloads" / trace).glob("workload-*.csv"))
         if not files:
             raise StavesError(f"no workload of {trace} in {data}", hint="see --data in --help")
-        at_hand += len(files)
+        at_hand[trace] = len(files)
         for file in files[:files_each]:
             made = material("sia-64", str(file), profiles, SETUPS["sia"])
             conditions = Conditions(free_moves=True)
@@ -203,16 +203,16 @@ def page(document: Mapping[str, Any], names: Sequence[str]) -> str:
         f"{sum(one.startswith(f'{trace}/') for one in workloads)} of {label}"
         for trace, label in TRACES.items()
     )
-    at_hand = document["workloads_at_hand"]
-    share = f"all {at_hand} workloads at hand"
+    at_hand = sum(document["workloads_at_hand"].values())
+    share, took = f"all {at_hand} workloads at hand", _minutes(document["cpu_seconds"])
     if len(workloads) < at_hand:
         share = f"{len(workloads)} of the {at_hand} workloads at hand, the first of each trace"
+        took += f"; all {at_hand} would take about {_minutes(_whole(document))}"
     lines = [
         "# The field on the public workloads",
         "",
         "Written by `python -m benchmarks.field --data DIR --page docs/field.md`, where DIR holds"
-        f" the traces of Sia and Pollux. Its runs took {document['cpu_seconds'] / 60:.0f} minutes"
-        " of CPU.",
+        f" the traces of Sia and Pollux. Minutes of CPU: {took}.",
         "",
         f"{len(names)} policies on {share} ({numbers}), on 64 devices: 24 T4,"
         " 24 RTX 2080 Ti and 16 A100. Every start and every change of devices costs the pauses of"
@@ -235,6 +235,21 @@ def page(document: Mapping[str, Any], names: Sequence[str]) -> str:
         if told["orders"]:
             lines += ["", _reading(told["orders"])]
     return "\n".join(lines) + "\n"
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds / 60:.0f}"
+
+
+def _whole(document: Mapping[str, Any]) -> float:
+    """Return the CPU seconds of all workloads at hand, if others take as long as those that ran."""
+    runs: list[Mapping[str, Any]] = document["runs"]
+    seconds = 0.0
+    for trace, count in document["workloads_at_hand"].items():
+        of_trace = [one for one in runs if one["workload"].startswith(f"{trace}/")]
+        files = len({one["workload"] for one in of_trace})
+        seconds += sum(one["summary"]["cpu_seconds"] for one in of_trace) / files * count
+    return seconds
 
 
 def _reading(orders: Sequence[Mapping[str, Any]]) -> str:

@@ -53,11 +53,12 @@ def test_the_best_comes_first_with_medians_ranges_and_ratios() -> None:
 def test_a_page_says_how_much_was_run_and_where_orders_hold() -> None:
     made = {
         "kinds": {"elastic": compared(RUNS, "pollux")},
-        "cpu_seconds": 600.0,
-        "workloads_at_hand": 19,
+        "cpu_seconds": 60.0 * len(RUNS),
+        "workloads_at_hand": {"philly": 5, "saturn": 7, "newtrace": 7},
+        "runs": RUNS,
     }
     text = page(made, ["pollux", "sia"])
-    assert "took 10 minutes" in text
+    assert "Minutes of CPU: 18; all 19 would take about 38." in text
     assert "on 9 of the 19 workloads at hand, the first of each trace (3 of Philly" in text
     assert "`sia` before `pollux` on 9 of 9" in text
 
