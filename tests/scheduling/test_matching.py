@@ -44,7 +44,7 @@ def test_a_job_gives_way_along_a_chain() -> None:
 
 
 def test_costs_of_very_unlike_size_come_to_an_end_and_keep_their_digits() -> None:
-    """Once, rounding beside the largest made a circle of moves, which was walked for ever."""
+    """Rounding beside the largest must neither lead in circles nor hide the small ones."""
     rng = np.random.default_rng(0)
     cost = 10 ** rng.uniform(-6, 12, (200, 3))
     found = matched(cost, [24, 24, 16])

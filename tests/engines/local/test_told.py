@@ -27,7 +27,7 @@ def test_late_steps_of_all_members_count_once() -> None:
 def test_an_epoch_is_said_when_all_ranks_have_told_their_loss() -> None:
     said: list[str] = []
     log = EpochLog(said.append)
-    log.message(0, {"kind": "say", "text": "", "local_batches": [2, 2]})
+    log.message(0, {"kind": "formed", "devices": ["a", "b"]})
     log.message(0, {"kind": "log", "epoch": 1, "metrics": {"accuracy": 0.5}})
     for member, loss in enumerate((1.0, 3.0)):
         assert said == []
@@ -43,7 +43,7 @@ def test_an_epoch_waits_for_all_ranks_also_behind_the_next_one() -> None:
     """A supervisor that comes late to its sockets reads all of one rank before the next one's."""
     said: list[str] = []
     log = EpochLog(said.append)
-    log.message(0, {"kind": "say", "text": "", "local_batches": [2, 2]})
+    log.message(0, {"kind": "formed", "devices": ["a", "b"]})
     for member, loss in enumerate((1.0, 3.0)):
         for epoch in range(3):
             told = {"kind": "epoch", "epoch": epoch, "loss": 2 * loss, "samples": 2, "reached": 4}
@@ -57,7 +57,7 @@ def test_an_epoch_waits_for_all_ranks_also_behind_the_next_one() -> None:
 def test_an_epoch_that_a_lost_rank_has_not_told_is_said_with_the_next_one() -> None:
     said: list[str] = []
     log = EpochLog(said.append)
-    log.message(0, {"kind": "say", "text": "", "local_batches": [2, 2]})
+    log.message(0, {"kind": "formed", "devices": ["a", "b"]})
     partly = {"kind": "loss", "epoch": 0, "loss": 6.0, "samples": 1, "reached": 4}
     log.losses.take(1, 1, partly)
     for epoch in range(2):
@@ -71,7 +71,7 @@ def test_an_epoch_that_a_lost_rank_has_not_told_is_said_with_the_next_one() -> N
         log.losses.take(0, 1, told)
         log.message(0, told)
         log.message(0, {"kind": "log", "epoch": epoch + 1, "metrics": {}})
-        log.message(0, {"kind": "say", "text": "", "local_batches": [2]})
+        log.message(0, {"kind": "formed", "devices": ["a"]})
     assert said == [
         "epoch 1: loss 2.667 (loss over 75.0% of the samples: a rank was lost)",
         "epoch 2: loss 1",

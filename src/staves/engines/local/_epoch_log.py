@@ -25,8 +25,8 @@ class EpochLog:
     def message(self, rank: int, message: dict[str, Any]) -> None:
         """Take in a worker's message, of any kind."""
         kind = message["kind"]
-        if kind == "say":
-            self._ranks = len(message.get("local_batches", ())) or self._ranks
+        if kind == "formed":
+            self._ranks = len(message["devices"])
         elif kind == "log":
             self._logs.append(message)
         if kind in ("epoch", "log"):
@@ -41,7 +41,7 @@ class EpochLog:
     def _told(self, epoch: int) -> bool:
         """Whether all ranks have told their loss of it: who has told a later one's has."""
         told = self.losses.told
-        return any(told(e) >= self._ranks for e in range(epoch, self.losses.last + 1))
+        return epoch < 0 or any(told(e) >= self._ranks for e in range(epoch, self.losses.last + 1))
 
     def _show(self, log: dict[str, Any]) -> None:
         epoch = log["epoch"] - 1
