@@ -55,7 +55,7 @@ def test_turns_that_are_left_out_would_have_done_nothing(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     quick = played(tmp_path / "quick", policy(name))
-    monkeypatch.setattr(_rehearsal._Awake, "at", lambda self, now, news: True)
+    monkeypatch.setattr(_rehearsal._Awake, "at", lambda self, now, news, due: True)
     whole = played(tmp_path / "whole", policy(name))
     assert quick.jct_seconds == whole.jct_seconds
     assert [d.document for d in quick.decisions] == [d.document for d in whole.decisions]

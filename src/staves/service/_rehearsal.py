@@ -107,7 +107,8 @@ def rehearse(
                 turns.reconsider()
             else:
                 clock.now = due
-            if awake.at(clock.now, (len(truths), turns.decided, *engine.news(ALONE))):
+            news = (len(truths), turns.decided, *engine.news(ALONE))
+            if awake.at(clock.now, news, turns.again_at):
                 turns.turn()
             if clock.now > until:
                 raise StavesError(f"jobs still run after {until:g} simulated seconds")
@@ -139,12 +140,18 @@ class _Awake:
         self._news: tuple[object, ...] = ()
         self._since = self._last = 0.0
 
-    def at(self, now: float, news: tuple[object, ...]) -> bool:
-        """Whether there may be something to do now; `news` is what something could follow from."""
+    def at(self, now: float, news: tuple[object, ...], due: float) -> bool:
+        """Whether there may be something to do now.
+
+        Args:
+            now: seconds.
+            news: what something could follow from.
+            due: when there is something to do though no news come.
+        """
         if news != self._news:
             self._news, self._since = news, now
         quiet = now - self._since
-        awake = quiet < self._FOR or quiet >= self._round - self._FOR
+        awake = quiet < self._FOR or quiet >= self._round - self._FOR or now >= due
         if awake or now - self._last >= self._EVERY:
             self._last = now
             return True

@@ -121,6 +121,11 @@ class Turns:
         """Grant nothing from here on: the service goes down."""
         self._closing = True
 
+    @property
+    def again_at(self) -> float:
+        """When a decision falls due though nothing happens, Unix seconds; inf: not before it."""
+        return self._again_at if self.policy.at_events else math.inf
+
     def status(self, job: str) -> Status | None:
         """Return the status of the job's attempt as of the last turn."""
         seen = self._seen.get(job)
@@ -267,7 +272,7 @@ class Turns:
                 return True
             if self.decided == 0:
                 return True
-        if self.policy.at_events and now >= self._again_at:
+        if now >= self.again_at:
             return True
         period = self.policy.round_seconds
         return period is not None and now - self._last >= period
