@@ -134,10 +134,11 @@ def _words(counts: object, view: View) -> str:
 
 def _terms(job: JobView, view: View) -> str:
     types = view.types if job.types is None else [view.types[g] for g in sorted(job.types)]
-    sizes = f"{job.minimum} to {job.maximum}" if job.minimum < job.maximum else str(job.maximum)
+    span = f"{job.minimum} to {job.maximum}" if job.minimum < job.maximum else f"{job.maximum}"
+    sizes = "1 device" if span == "1" else f"{span} devices"
     alike = "" if job.mix else " of one type"
     return (
-        f"it may have {sizes} devices{alike} out of {', '.join(types)}, as whole numbers for each"
+        f"it may have {sizes}{alike} out of {', '.join(types)}, as whole numbers for each"
         f" of {', '.join(view.types)}"
     )
 

@@ -158,7 +158,6 @@ class Turns:
                 try:
                     self._decide(now)
                 except StavesError as error:
-                    trouble = trouble or error
                     self._put_off(error, now)
             self._hand_over(now)
         if trouble is not None:
