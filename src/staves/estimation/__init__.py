@@ -25,7 +25,6 @@ from staves.estimation.filtering import (
     Prediction,
     Probe,
     cells_of,
-    fit,
 )
 
 __all__ = [
@@ -50,7 +49,6 @@ __all__ = [
     "TypeLines",
     "cells_of",
     "choose_batch",
-    "fit",
     "fit_throughput",
     "relative_speeds",
 ]

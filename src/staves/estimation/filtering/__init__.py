@@ -4,7 +4,7 @@ Everything is Gaussian in ln(throughput): see docs/estimation.md.
 """
 
 from staves.estimation.filtering._cells import Cell, CellSpace
-from staves.estimation.filtering._filter import NOISE, CollaborativeFilter, fit
+from staves.estimation.filtering._filter import NOISE, CollaborativeFilter
 from staves.estimation.filtering._gaussian import Gaussian
 from staves.estimation.filtering._history import History, Measured
 from staves.estimation.filtering._prediction import Prediction
@@ -26,5 +26,4 @@ __all__ = [
     "Probe",
     "cells_of",
     "choose_probe",
-    "fit",
 ]

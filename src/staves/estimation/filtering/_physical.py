@@ -90,7 +90,11 @@ def learn_physical(space: CellSpace, rows: Sequence[Row]) -> PhysicalModel:
             gain = np.linalg.solve(beside + own, slopes @ prior.covariance)
             doubts += prior.covariance - prior.covariance @ slopes.T @ gain
         variances = fit_variances(similarities, residuals, variances, _VARIANCE_ROUNDS)
+        told = np.maximum(len(rows) - np.diag(doubts) / prior.variance, 0.0)
         prior = _prior_of(first, np.array(guesses), doubts)
+    # Of a parameter that few jobs tell about, the mean itself is in doubt.
+    doubt = np.diag(first.variance / (_MEAN_STRENGTH + told)) if rows else 0.0
+    prior = Gaussian(prior.mean, prior.covariance + doubt)
     return PhysicalModel(form, prior, _errors(similarities, variances))
 
 

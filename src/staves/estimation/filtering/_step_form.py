@@ -77,6 +77,7 @@ class StepForm:
         widths = {name: pair[0].shape[1] for name, pair in columns.items()}
         means = {name: np.zeros(width) for name, width in widths.items()}
         means["pace"] = -space.log_peak
+        means["link"] = space.log_peak.mean() - space.log_peak  # faster hosts have faster links
         means["burden"] += _BURDEN
         means["across"] += _ACROSS
         deviations = [np.full(width, _DEVIATIONS[name]) for name, width in widths.items()]
