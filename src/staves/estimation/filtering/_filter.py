@@ -19,6 +19,8 @@ from staves.estimation.filtering._probe import PROBE_COST, Probe, choose_probe
 NOISE = 1e-4
 """Variance of one round's ln(throughput): rounds repeat within about a percent."""
 
+_MOST_CELLS, _MOST_JOBS = 150, 100
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CollaborativeFilter:
@@ -39,7 +41,8 @@ class CollaborativeFilter:
         """Return the model of a history. Without any job it knows the step form and peaks only.
 
         The work grows with jobs x (measured cells of each) x cells^2: a tenth of a second for 20
-        jobs on 20 cells, some seconds for 80 on 130.
+        jobs on 20 cells, some seconds for 80 on 130. Of a longer history the jobs count that were
+        measured on most cells, the latest of them; of a wider one the types of `cells`.
 
         Args:
             history: of past jobs.
@@ -48,10 +51,12 @@ class CollaborativeFilter:
         Raises:
             InputError: there is no cell at all.
         """
-        space = CellSpace([*history.cells, *cells])
+        asked = tuple(cells)
+        told = _telling(history, asked)
+        space = CellSpace([*told.cells, *asked])
         if not len(space):
             raise InputError("neither history nor cells name a configuration", hint="name one")
-        rows = [_row(space, measured) for measured in history.jobs.values() if measured]
+        rows = [_row(space, measured) for measured in told.jobs.values()]
         return cls(space, learn(space, rows), learn_physical(space, rows))
 
     def predict(self, measured: Measurements, cells: Sequence[Cell] | None = None) -> Prediction:
@@ -96,6 +101,24 @@ class CollaborativeFilter:
         row = _row(self.space, measured)
         believed = self.jobs.given(row.cells, row.values, NOISE)
         return choose_probe(believed, self.space, left, NOISE, cost)
+
+
+def _telling(history: History, asked: Sequence[Cell]) -> History:
+    """Return the part of a history that tells most of the cells asked for."""
+    jobs = {name: measured for name, measured in history.jobs.items() if measured}
+    if asked and len(history.cells | set(asked)) > _MOST_CELLS:
+        types = {cell.device_type for cell in asked}
+        jobs = {
+            name: kept
+            for name, measured in jobs.items()
+            if (kept := {c: one for c, one in measured.items() if c.device_type in types})
+        }
+    if len(jobs) > _MOST_JOBS:
+        latest_first = reversed(list(jobs))
+        longest = sorted(latest_first, key=lambda name: len(jobs[name]), reverse=True)
+        chosen = set(longest[:_MOST_JOBS])
+        jobs = {name: measured for name, measured in jobs.items() if name in chosen}
+    return History(jobs)
 
 
 def _row(space: CellSpace, measured: Measurements) -> Row:
