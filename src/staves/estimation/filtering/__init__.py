@@ -5,7 +5,7 @@ Everything is Gaussian in ln(throughput): see docs/estimation.md.
 
 from staves.estimation.filtering._cells import Cell, CellSpace
 from staves.estimation.filtering._filter import NOISE, CollaborativeFilter
-from staves.estimation.filtering._gaussian import Gaussian
+from staves.estimation.filtering._gaussian import Gaussian, Row
 from staves.estimation.filtering._history import History, Measured
 from staves.estimation.filtering._prediction import Prediction
 from staves.estimation.filtering._probe import PROBE_COST, REGRET_OF_ERROR, Probe, choose_probe
@@ -24,6 +24,7 @@ __all__ = [
     "Measured",
     "Prediction",
     "Probe",
+    "Row",
     "cells_of",
     "choose_probe",
 ]
