@@ -19,6 +19,9 @@ Table = Mapping[str, Mapping[Cell, float]]
 LEAST_CELLS = 16
 """Jobs with fewer are past jobs only."""
 
+FRESH = ("lambda-pytorch-v0", "lambda-pytorch-v1", "lambda-tf")
+"""Sources that were not looked at while the model took its form."""
+
 _DEVICES = (1, 2, 4, 8, 12, 16)
 _PROFILES = ("sia-placements", "sia-scalability")
 
@@ -45,11 +48,16 @@ def splits(data: Path) -> list[Split]:
         StavesError: the tables are not in `data`.
     """
     gavel, sia = _gavel(data), _sia(data)
+    fresh = [(source, _of_source(data, source)) for source in FRESH]
     return [
         Split("gavel, leave a job out", gavel, {job: (job,) for job in gavel}),
         Split("gavel, leave a model out", gavel, _by_model(gavel)),
         Split("sia, leave a model out", sia, _by_model(sia)),
         Split("sia at best batches, leave a model out", _at_best(sia), _by_model(_at_best(sia))),
+        *(
+            Split(f"{source}, leave a job out", table, {job: (job,) for job in table})
+            for source, table in fresh
+        ),
     ]
 
 
@@ -85,6 +93,18 @@ def _sia(data: Path) -> Table:
         job: {cell: median(values) for cell, values in cells.items()}
         for job, cells in found.items()
     }
+
+
+def _of_source(data: Path, source: str) -> Table:
+    """Return the jobs of one source of the long table: each cell at its best batch."""
+    contents = read_file(data / "throughput_long.csv.gz").contents
+    assert isinstance(contents, ThroughputTable)
+    table: dict[str, dict[Cell, float]] = {}
+    for one in contents.cells:
+        if one.job.startswith(f"{source}/"):
+            cell = Cell(one.device_type, one.devices, one.nodes)
+            table.setdefault(one.job, {})[cell] = one.throughput
+    return table
 
 
 def _at_best(table: Table) -> Table:
