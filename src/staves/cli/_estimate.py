@@ -128,7 +128,7 @@ def _predictions(
     model: CollaborativeFilter, sheet: Sheet, known: dict[str, dict[Cell, Measured]]
 ) -> Iterator[dict[str, Any]]:
     """Yield an answer for each question, in their order."""
-    by_job = {name: model.predict(_within(model, cells)) for name, cells in known.items()}
+    by_job = {name: model.predict(cells) for name, cells in known.items()}
     bounds = {name: found.interval(0.9) for name, found in by_job.items()}
     for one in sheet.asked:
         found, at = by_job[one.job], model.space.index([_cell(one)])[0]
@@ -157,19 +157,11 @@ def _probes(
     for name, cells in known.items():
         asked = list(dict.fromkeys(_cell(one) for one in sheet.asked if one.job == name))
         anywhere = [cell for cell in model.space.cells if (name, cell) not in failed]
-        probe = model.next_probe(
-            _within(model, cells), asked or anywhere, PROBE_COST if cost is None else cost
-        )
+        probe = model.next_probe(cells, asked or anywhere, PROBE_COST if cost is None else cost)
         if probe is not None:
             yield _place(name, probe.cell) | ({"stop": True} if probe.stop else {})
         elif asked:  # every one was measured in the history
             yield _place(name, asked[0]) | {"stop": True}
-
-
-def _within(model: CollaborativeFilter, cells: dict[Cell, Measured]) -> dict[Cell, Measured]:
-    """Return the measurements on cells of the model, which leaves types out that nobody asks of."""
-    there = set(model.space.cells)
-    return {cell: measured for cell, measured in cells.items() if cell in there}
 
 
 def _place(job: str, cell: Cell) -> dict[str, Any]:

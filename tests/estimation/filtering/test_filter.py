@@ -150,6 +150,8 @@ def test_cells_that_it_does_not_know_are_refused() -> None:
     model = CollaborativeFilter.fit(History(), [Cell("t4", 1)])
     with pytest.raises(InputError, match="has no cell"):
         model.predict({}, [Cell("t4", 2)])
+    elsewhere = {Cell("t4", 2): Measured(1.0)}
+    np.testing.assert_array_equal(model.predict(elsewhere).mean, model.predict({}).mean)
     with pytest.raises(InputError, match="name a configuration"):
         CollaborativeFilter.fit(History())
     with pytest.raises(InputError, match="3 nodes"):
@@ -187,6 +189,7 @@ def test_rates_are_those_of_packed_cells() -> None:
     types, sizes = ("v100", "t4"), (2, 4)
     cells = cells_of(types, sizes, 4)
     assert Cell("v100", 3, 2) in cells
+    assert len(cells) == len(set(cells))
     model = CollaborativeFilter.fit(History(), cells)
     measured = {Cell("v100", 1): Measured(math.log(10.0))}
     rates = FilteredRates(model, measured, types, sizes)
@@ -197,10 +200,28 @@ def test_rates_are_those_of_packed_cells() -> None:
     careful = FilteredRates(model, measured, types, sizes, caution=1.0)
     deviation = model.predict(measured, wanted).log_std[0]
     np.testing.assert_allclose(careful(np.array([[3, 0]])), pure[0] * np.exp(-deviation))
-    with pytest.raises(InputError, match="has no cell"):
+    with pytest.raises(InputError, match="no cell of 5 'v100'"):
         rates(np.array([[5, 0]]))
     with pytest.raises(InputError, match="sizes of nodes"):
         FilteredRates(model, measured, types, (2,))
+    with pytest.raises(InputError, match="a device at least"):
+        cells_of(types, (2, 0), 4)
+
+
+def test_rates_between_known_numbers_of_devices_are_lines_in_logarithms() -> None:
+    cells = cells_of(("t4",), (4,), 64)
+    assert [cell.devices for cell in cells] == [1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64]
+    assert cells[4] == Cell("t4", 5, 2)
+    model = CollaborativeFilter.fit(History(), [*cells, Cell("t4", 40, 10), Cell("t4", 7, 7)])
+    rates = FilteredRates(model, {}, ("t4",), (4,))
+    eight, forty = model.predict({}, [cells[6], Cell("t4", 40, 10)]).throughput
+    found = rates(np.array([[7], [8], [10], [12], [40], [6]]))
+    assert found[1] == pytest.approx(eight)
+    assert found[4] == pytest.approx(forty)
+    share = math.log(10 / 8) / math.log(12 / 8)
+    assert found[2] == pytest.approx(found[1] ** (1 - share) * found[3] ** share)
+    share = math.log(7 / 6) / math.log(8 / 6)  # seven apart are not seven packed
+    assert found[0] == pytest.approx(found[5] ** (1 - share) * found[1] ** share)
 
 
 def test_the_space_is_the_same_in_any_order() -> None:

@@ -67,7 +67,7 @@ class CollaborativeFilter:
         both, and whose mean weighs theirs by precision.
 
         Args:
-            measured: of the job; may be empty.
+            measured: of the job; may be empty. What was measured on other cells is left out.
             cells: of the space, in the order wanted; all of them by default.
 
         Raises:
@@ -122,5 +122,6 @@ def _telling(history: History, asked: Sequence[Cell]) -> History:
 
 
 def _row(space: CellSpace, measured: Measurements) -> Row:
-    values = np.array([one.log_throughput for one in measured.values()], dtype=np.float64)
-    return Row(space.index(measured), values)
+    there = {cell: one for cell, one in measured.items() if cell in space}
+    values = np.array([one.log_throughput for one in there.values()], dtype=np.float64)
+    return Row(space.index(there), values)
