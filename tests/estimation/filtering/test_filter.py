@@ -18,6 +18,7 @@ from staves.estimation import (
     cells_of,
 )
 from staves.estimation.filtering import CellSpace
+from staves.estimation.filtering._filter import _telling
 from staves.estimation.filtering._kernel import combined, parts
 from tests.estimation.filtering.worlds import CELLS, observed, space
 
@@ -222,6 +223,27 @@ def test_rates_between_known_numbers_of_devices_are_lines_in_logarithms() -> Non
     assert found[2] == pytest.approx(found[1] ** (1 - share) * found[3] ** share)
     share = math.log(7 / 6) / math.log(8 / 6)  # seven apart are not seven packed
     assert found[0] == pytest.approx(found[5] ** (1 - share) * found[1] ** share)
+
+
+def test_of_a_long_history_those_jobs_count_that_tell_most() -> None:
+    short, long = [Cell("t4", 1)], [Cell("t4", 1), Cell("t4", 2)]
+    jobs = {f"{j}": {cell: Measured(1.0) for cell in short} for j in range(60)}
+    jobs |= {f"{j}": {cell: Measured(1.0) for cell in long} for j in range(60, 120)}
+    told = _telling(History(jobs), [])
+    assert len(told.jobs) == 100
+    assert set(told.jobs) == {str(j) for j in range(20, 120)}  # the longer ones, and the latest
+
+
+def test_of_a_wide_history_the_types_count_that_are_asked_for() -> None:
+    wide = [Cell("other", devices) for devices in range(1, 200)]
+    jobs = {
+        "a": {cell: Measured(1.0) for cell in [*wide, Cell("t4", 1)]},
+        "b": {cell: Measured(1.0) for cell in wide},
+    }
+    told = _telling(History(jobs), [Cell("t4", 2)])
+    assert told.cells == {Cell("t4", 1)}
+    assert set(told.jobs) == {"a"}
+    assert _telling(History(jobs), []).cells == {*wide, Cell("t4", 1)}
 
 
 def test_the_space_is_the_same_in_any_order() -> None:

@@ -53,7 +53,7 @@ class CellSpace:
         cells: each once, in order.
         types: names of their device types, in order.
         type_index: of each cell's type.
-        log_peak: ln(teraflops) of each type's peak in 32-bit arithmetic, or of an average one, (T,).
+        log_peak: ln(teraflops) of each type's peak in 32-bit arithmetic, (T,).
         devices, nodes: of each cell.
         start: ln(throughput) as it is taken to be before any job has run, but for the job's own
             level: proportional to the devices and to their peak in 32-bit arithmetic.
