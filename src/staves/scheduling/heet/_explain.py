@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from staves.scheduling._configurations import in_words, too_few, unpinned, usable
 from staves.scheduling._view import Counts, JobView, Option, Reason, View
-from staves.scheduling.heet._utility import Weighed
+from staves.scheduling.heet._utility import Weighed, Weighing
 
 ALTERNATIVES = 3
 """How many alternatives a reason lists."""
@@ -18,10 +18,9 @@ ALTERNATIVES = 3
 _EQUAL = 1.01  # rates this near are told as equal
 
 
-def explain(
-    view: View, weighed: Sequence[Weighed], chosen: Mapping[str, Counts]
-) -> dict[str, Reason]:
+def explain(view: View, weighing: Weighing, chosen: Mapping[str, Counts]) -> dict[str, Reason]:
     """Return the reason of every job, by id."""
+    weighed = [weighing.of(index) for index in range(len(view.jobs))]
     held = np.array(unpinned(view), dtype=np.int64)
     for job in view.jobs:
         if not job.pinned and job.id in chosen:
