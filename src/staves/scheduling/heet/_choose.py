@@ -59,11 +59,19 @@ class Chosen:
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """The columns that are chosen, the sum of their utilities, and a bound of what it can be."""
+    """A choice.
+
+    Args:
+        columns: what is chosen.
+        value: the sum of their utilities.
+        bound: what that sum can be at most.
+        prices: of one device of each type, (G,), where they were found.
+    """
 
     columns: Columns
     value: float
     bound: float
+    prices: Array | None = None
 
 
 def choose(jobs: Sequence[Choices], capacity: Counts, *, gap: float | None = None) -> Chosen:
@@ -127,11 +135,12 @@ def at_once(problem: Instance, must: Mask) -> Solution | None:
     That is where everybody can have what is best for them, and, up to `MANY` columns of jobs of
     which none must have something, where the search ends.
     """
+    free = np.zeros(len(problem.capacity))
     if not len(problem.utility):
-        return Solution(np.zeros(0, dtype=np.int64), 0.0, 0.0)
+        return Solution(np.zeros(0, dtype=np.int64), 0.0, 0.0, free)
     best = problem.best(problem.utility)
     if len(best) == len(problem.runs[0]) and (problem.used(best) <= problem.capacity).all():
-        return _solution(problem, best, -math.inf)
+        return _solution(problem, best, -math.inf, free)
     if must.any() or len(problem.utility) > MANY:
         return None
     relaxed = relax(problem)
@@ -142,12 +151,15 @@ def at_once(problem: Instance, must: Mask) -> Solution | None:
         taken = search(problem, relaxed.prices)
     if taken is None:
         return None
-    return _solution(problem, np.flatnonzero(taken), float(problem.utility @ relaxed.shares))
+    bound = float(problem.utility @ relaxed.shares)
+    return _solution(problem, np.flatnonzero(taken), bound, relaxed.prices)
 
 
-def _solution(problem: Instance, columns: Columns, bound: float) -> Solution:
+def _solution(
+    problem: Instance, columns: Columns, bound: float, prices: Array | None = None
+) -> Solution:
     value = float(problem.utility[columns].sum())
-    return Solution(columns, value, max(bound, value))
+    return Solution(columns, value, max(bound, value), prices)
 
 
 def _whole(shares: Array) -> bool:

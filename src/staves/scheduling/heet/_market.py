@@ -6,6 +6,8 @@ Here the cost is near-linear in it, and a bound tells how far from the best the 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,7 +25,7 @@ _ENOUGH = 2e-4  # of the bound: missing less, jobs trade no more
 
 
 def decide(problem: Instance, must: Mask) -> Solution:
-    """Return a choice of one column or none for each job, with its bound.
+    """Return a choice of one column or none for each job, with its bound and its prices.
 
     Args:
         problem: the columns of all jobs.
@@ -33,7 +35,8 @@ def decide(problem: Instance, must: Mask) -> Solution:
     if (easy := at_once(problem, must)) is not None:
         return easy
     if len(problem.utility) <= _FEW:
-        return solve(problem, must)
+        best = solve(problem, must)
+        return replace(best, prices=prices(problem, _ENOUGH * best.bound).of_types)
     return market(problem, must)
 
 
@@ -59,4 +62,4 @@ def market(problem: Instance, must: Mask) -> Solution:
     value = float(problem.utility[columns].sum())
     have = int(must[problem.owner[columns]].sum())
     bound = priced.bound - have * float(lift.max(initial=0.0))
-    return Solution(columns, value, max(bound, value))
+    return Solution(columns, value, max(bound, value), priced.of_types)

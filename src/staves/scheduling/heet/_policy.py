@@ -68,10 +68,12 @@ class Heet(Policy):
                 chosen[job.id] = job.current
             elif index in counts:
                 chosen[job.id] = tuple(counts[index])
+        assert result.prices is not None, "a market tells its prices"
+        prices = result.prices
         gained = self._use_up(view, offers, weighing, chosen)
         return Decision(
             chosen,
-            Reasons(lambda: explain(view, weighing, chosen)),
+            Reasons(lambda: explain(view, weighing, chosen, prices)),
             result.value + gained,
             result.bound + gained,  # one more configuration adds its own utility at most
             Later(lambda: _weighed(view, weighing)),

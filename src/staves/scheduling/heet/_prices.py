@@ -16,17 +16,27 @@ from numpy.typing import NDArray
 from staves.scheduling.heet._relaxation import Instance, relax
 
 Array = NDArray[np.float64]
+Columns = NDArray[np.int64]
 
 _MOST_PLANS = 200
 _PULL = 0.5
+_GOLDEN = (5**0.5 - 1) / 2  # its multiples fill the unit interval evenly
 
 
 @dataclass(frozen=True, eq=False)
 class Prices:
-    """Prices of the types, (G,), and what no choice is worth more than: the dual value there."""
+    """Prices of the types, and what may be had at these.
+
+    Args:
+        of_types: of one device of each type, (G,).
+        bound: what no choice is worth more than: the dual value.
+        start: columns that make up about the best mixture of plans, one of each job at most; they
+            may take somewhat more devices than there are.
+    """
 
     of_types: Array
     bound: float
+    start: Columns
 
 
 def prices(problem: Instance, enough: float) -> Prices:
@@ -34,28 +44,46 @@ def prices(problem: Instance, enough: float) -> Prices:
 
     Where rounding, or the number of plans, ends the search before that, the best bound so far.
     """
-    at = np.zeros(len(problem.capacity))
-    best = Prices(at, np.inf)
+    at = best = np.zeros(len(problem.capacity))
+    bound = np.inf
+    plans: list[Columns] = []
     values: list[float] = []
-    uses: list[NDArray[np.int64]] = []
-    while len(values) < _MOST_PLANS:
+    uses: list[Columns] = []
+    shares = np.ones(1)
+    while len(plans) < _MOST_PLANS:
         plan = problem.best(problem.profit(at))
         value, use = float(problem.utility[plan].sum()), problem.used(plan)
-        bound = value + float(at @ (problem.capacity - use))
-        if bound < best.bound:
-            best = Prices(at, bound)
+        dual = value + float(at @ (problem.capacity - use))
+        if dual < bound:
+            bound, best = dual, at
+        plans.append(plan)
         values.append(value)
         uses.append(use)
-        mixture = relax(
-            Instance(
-                np.array(values),
-                np.array(uses),
-                np.zeros(len(values), dtype=np.int64),
-                1,
-                problem.capacity,
-            )
-        )
-        if mixture is None or best.bound - mixture.shares @ values <= enough:
+        # One job, as it were, whose configurations are the plans.
+        same = np.zeros(len(plans), dtype=np.int64)
+        mixture = relax(Instance(np.array(values), np.array(uses), same, 1, problem.capacity))
+        if mixture is None:
             break
-        at = _PULL * best.of_types + (1 - _PULL) * mixture.prices
-    return best
+        shares = mixture.shares
+        if bound - shares @ values <= enough:
+            break
+        at = _PULL * best + (1 - _PULL) * mixture.prices
+    return Prices(best, bound, _mixed(problem, plans, shares))
+
+
+def _mixed(problem: Instance, plans: list[Columns], shares: Array) -> Columns:
+    """Return what each job does in one of the plans, of each plan as many jobs as its share says.
+
+    Neighbours among the jobs that plans treat differently take part in different ones.
+    """
+    used = np.flatnonzero(shares > 0)
+    told = np.full((len(used) + 1, problem.jobs), -1, dtype=np.int64)  # the last: nothing
+    for row, number in enumerate(used.tolist()):
+        told[row, problem.owner[plans[number]]] = plans[number]
+    ends = np.cumsum(shares[used])
+    torn = np.flatnonzero((told[: len(used)] != told[:1]).any(axis=0))
+    spread = np.arange(len(torn)) * _GOLDEN % 1.0
+    start = told[0].copy()
+    start[torn] = told[np.searchsorted(ends, spread, side="right"), torn]
+    found: Columns = start[start >= 0]
+    return found

@@ -24,7 +24,7 @@ _LIKELY = 4096  # moves of which trades are made up: those that lose least at th
 _PARTNERS = 300  # of these on either side, needs alike counted once or twice
 _TOO_LITTLE = 0.1  # of what may be missing: a round of trades that gains less is the last
 _NOISE = 1e-12  # of the bound
-_CHEAP = 1e-9  # of the dearest device: what one counts at least, so that none is free of charge
+_CHEAP = 1e-9  # of the greatest utility: what a device counts at least, so that none is for free
 _AT_ONCE = 1024  # moves that are looked at together
 
 
@@ -42,10 +42,9 @@ class Trading:
     def __init__(self, problem: Instance, priced: Prices) -> None:
         jobs, self._size = problem.jobs, len(problem.utility)
         self._bound = priced.bound
-        dearest = float(priced.of_types.max(initial=0.0)) or 1.0
-        self._price = np.maximum(priced.of_types, _CHEAP * dearest)
+        most = float(problem.utility.max(initial=0.0)) or 1.0
+        self._price = np.maximum(priced.of_types, _CHEAP * most)
         profit = problem.profit(priced.of_types)
-        bought = problem.best(profit)
         # After the columns, nothing for each job.
         self._utility = np.append(problem.utility, np.zeros(jobs))
         self._profit = np.append(profit, np.zeros(jobs))
@@ -53,8 +52,8 @@ class Trading:
         nothing = np.zeros((len(problem.capacity), jobs))
         self._counts = np.concatenate([problem.by_type, nothing], axis=1)
         self._at = np.arange(self._size, self._size + jobs)
-        self._at[problem.owner[bought]] = bought
-        self._free: Needs = (problem.capacity - problem.used(bought)).tolist()
+        self._at[problem.owner[priced.start]] = priced.start
+        self._free: Needs = (problem.capacity - problem.used(priced.start)).tolist()
 
     @property
     def columns(self) -> Columns:
