@@ -86,7 +86,7 @@ def decide_only(name: str, jobs: int, devices: int, seed: int = 0) -> Timed:
         InputError: there is no such policy.
     """
     chosen = policy(name)
-    seen = view(jobs, devices, seed)
+    seen = synthetic_view(jobs, devices, seed)
     decision = chosen.decide(seen)
     seconds = []
     for _ in range(_REPEATS):
@@ -96,7 +96,7 @@ def decide_only(name: str, jobs: int, devices: int, seed: int = 0) -> Timed:
     return Timed(decision, median(seconds), seen)
 
 
-def view(jobs: int, devices: int, seed: int) -> View:
+def synthetic_view(jobs: int, devices: int, seed: int = 0) -> View:
     """Return a view of `jobs` synthetic jobs, half of which run.
 
     The devices are of three types, and of six from 1,000 on.

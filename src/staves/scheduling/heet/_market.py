@@ -11,15 +11,16 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from staves.scheduling.heet._choose import Solution, at_once, solve
+from staves.scheduling.heet._choose import MANY, Solution, at_once, solve
 from staves.scheduling.heet._prices import prices
 from staves.scheduling.heet._relaxation import Instance
 from staves.scheduling.heet._trades import Trading
 
 Mask = NDArray[np.bool_]
 
-_FEW = 1000
-"""Columns up to which an integer programme takes a fraction of a second, if the search gives up."""
+_FEW, _FINE = 1000, 2e-3
+"""Where the search gives up: columns up to which an integer programme takes a fraction of a second;
+and what may be missing of the bound for it to be spared beyond, up to `MANY`."""
 
 _ENOUGH = 2e-4  # of the bound: missing less, jobs trade no more
 
@@ -34,10 +35,12 @@ def decide(problem: Instance, must: Mask) -> Solution:
     """
     if (easy := at_once(problem, must)) is not None:
         return easy
-    if len(problem.utility) <= _FEW:
-        best = solve(problem, must)
-        return replace(best, prices=prices(problem, _ENOUGH * best.bound).of_types)
-    return market(problem, must)
+    if len(problem.utility) > _FEW:
+        found = market(problem, must)
+        if len(problem.utility) > MANY or found.bound - found.value <= _FINE * found.bound:
+            return found
+    best = solve(problem, must)
+    return replace(best, prices=prices(problem, _ENOUGH * best.bound).of_types)
 
 
 def market(problem: Instance, must: Mask) -> Solution:
