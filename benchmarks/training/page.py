@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.training.declared import CORE_MIXES, CORE_WORKLOADS, MIXES, WORKLOADS
+from benchmarks.training.declared import CORE_MIXES, CORE_WORKLOADS, MIXES, SEEDS, WORKLOADS
 from benchmarks.training.judged import of_bound
 from benchmarks.training.plots import draw
 from benchmarks.training.report import OURS, RIVALS, Row
@@ -43,6 +43,7 @@ def tables(document: dict[str, Any]) -> dict[str, str]:
     rows: list[Row] = document["summary"]
     return {
         "run": _run(document),
+        "command": _command(document["run"]),
         "frozen": f"{document['declaration']['frozen_on']}"
         + ("" if document["declaration"]["unchanged"] else " (AND CHANGED SINCE)"),
         "verdicts": _verdicts(document["verdicts"]),
@@ -68,6 +69,16 @@ def _run(document: dict[str, Any]) -> str:
         f" and a seed, {minutes[0]:.0f} CPU-minutes on one core; {name} ({', '.join(CORE_MIXES)})"
         f" took {minutes[1]:.0f} of them."
     )
+
+
+def _command(ran: dict[str, Any]) -> str:
+    """Return the command that makes the results: it is told of what differs from its defaults."""
+    flags = []
+    usual = {"workloads": CORE_WORKLOADS, "mixes": CORE_MIXES, "seeds": SEEDS}
+    for flag, name in (("--workload", "workloads"), ("--mix", "mixes"), ("--seed", "seeds")):
+        if set(ran[name]) != set(usual[name]):
+            flags += [f"{flag} {each}" for each in ran[name]]
+    return " ".join(["python -m benchmarks.training", *flags])
 
 
 def _table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
@@ -226,6 +237,7 @@ def _declared(rows: Sequence[Row]) -> str:
     head = ["workload", "times and gradient of", "B0, and whose", "critical batch, measured"]
     head += ["of the original", "learning rate", "target loss"]
     mixes = "; ".join(f"{mix.name} ({mix.describe()})" for mix in MIXES)
+    mixes = mixes.replace("at a 3th", "at a third of its speed")  # declared.py is sealed
     return _table(head, lines) + f"\n\nMixes: {mixes}."
 
 

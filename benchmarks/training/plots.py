@@ -66,7 +66,8 @@ def _times(plt: Any, rows: Sequence[Row]) -> Any:
 
 
 def _parts(plt: Any, rows: Sequence[Row]) -> Any:
-    figure, axis = plt.subplots(figsize=(8, 0.7 * len(rows) + 1.2))
+    size = (8, 0.7 * len(rows) + 1.2)
+    figure, axis = plt.subplots(figsize=size, layout="constrained")
     parts = {
         "load balance alone": "ours at {}",
         "adaptive batch alone": "adaptdl-like",
@@ -82,6 +83,5 @@ def _parts(plt: Any, rows: Sequence[Row]) -> Any:
     axis.set_yticks(range(len(rows)), [f"{r['workload']} on {r['mix']}" for r in rows], fontsize=8)
     axis.invert_yaxis()
     axis.set_xlabel("% less time than DDP at B0")
-    axis.legend(fontsize=7, loc="lower right")
-    figure.tight_layout()
+    figure.legend(fontsize=7, loc="outside upper center", ncols=4)
     return figure

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -394,3 +395,32 @@ def test_a_job_whose_status_cannot_be_read_keeps_no_other_waiting(
     heet.run(lambda: heet.state(good) == "finished")
     assert set(raised) == {"status.json is damaged"}, "it is said all the same"
     assert heet.state(bad) == "running"
+
+
+class Moody(Heet):
+    """Fails while it is in the mood for it."""
+
+    wrong = False
+
+    def decide(self, view: View) -> Decision:
+        if self.wrong:
+            raise RuntimeError("not today")
+        return super().decide(view)
+
+
+def test_a_policy_that_fails_is_said_and_asked_again(heet: World) -> None:
+    moody = Moody()
+    heet.turns.policy = moody
+    first = heet.submit("first", samples=1e6, maximum=2)
+    heet.run(lambda: heet.state(first) == "running")
+    devices, moody.wrong = heet.devices(first), True
+    second = heet.submit("second", samples=60.0)
+    heet.run(lambda: heet.turns.undecided is not None)
+    for _ in range(20):  # attempts are made meanwhile, and all fail
+        heet.engine.now += 0.4
+        heet.turns.turn()
+        assert re.search(r"RuntimeError at test_turns.py:\d+: not today", str(heet.turns.undecided))
+    assert heet.devices(first) == devices
+    moody.wrong = False
+    heet.run(lambda: heet.state(second) in ("running", "finished"))
+    assert heet.turns.undecided is None

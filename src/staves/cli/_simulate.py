@@ -275,7 +275,10 @@ def policies(
 ) -> None:
     """List the policies, and what they take jobs for."""
     from staves.scheduling import policies as known
+    from staves.scheduling import unusable
 
+    for problem in unusable().values():
+        messages.print(f"staves: {problem}")
     found: list[dict[str, Any]] = [
         {
             "name": name,

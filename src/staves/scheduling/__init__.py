@@ -2,6 +2,7 @@
 
 from staves.scheduling._afs import Afs
 from staves.scheduling._allox import Allox
+from staves.scheduling._contract import decision_of, violation
 from staves.scheduling._elasticflow import ElasticFlow
 from staves.scheduling._fifo import Fifo
 from staves.scheduling._growing import Growing
@@ -14,7 +15,7 @@ from staves.scheduling._policy import Estimator, JobKind, Policy
 from staves.scheduling._pollux import Pollux
 from staves.scheduling._pollux_genetic import PolluxGenetic
 from staves.scheduling._probes import with_probes
-from staves.scheduling._registry import policies, policy
+from staves.scheduling._registry import policies, policy, unusable
 from staves.scheduling._settled import settled
 from staves.scheduling._shockwave import Shockwave
 from staves.scheduling._sia import Sia
@@ -59,10 +60,13 @@ __all__ = [
     "Tiresias",
     "View",
     "decided",
+    "decision_of",
     "ladders",
     "place",
     "policies",
     "policy",
     "settled",
+    "unusable",
+    "violation",
     "with_probes",
 ]

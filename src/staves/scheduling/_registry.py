@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
+import inspect
+import logging
+from importlib.metadata import Distribution, EntryPoint, distributions, entry_points
 
 from staves.documents import suggestion
 from staves.errors import InputError, StavesError, quoted
@@ -26,6 +28,10 @@ from staves.scheduling.heet import Heet
 
 GROUP = "staves.policies"
 """Entry points of this group name classes of policies: `name = "package.module:Class"`."""
+
+logger = logging.getLogger(__name__)
+
+_REPAIR = "repair or remove its package"
 
 _OWN: tuple[type[Policy], ...] = (
     Fifo,
@@ -53,26 +59,15 @@ _OWN: tuple[type[Policy], ...] = (
 def policies() -> dict[str, type[Policy]]:
     """Return every policy by its name; those of other packages come from their entry points.
 
-    Raises:
-        StavesError: an entry point does not load, is no policy, or takes a name that is taken.
+    One that cannot be used is left out: `unusable` says why, and `policy` to who asks for it.
     """
-    found: dict[str, type[Policy]] = {own.name: own for own in _OWN}
-    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
-        where = f"the policy {quoted(point.name)} ({point.value})"
-        try:
-            loaded = point.load()
-        except Exception as error:
-            raise StavesError(
-                f"{where} does not load: {error}", hint="repair or remove its package"
-            ) from error
-        if not (isinstance(loaded, type) and issubclass(loaded, Policy)):
-            raise StavesError(
-                f"{where} is no policy", hint="name a class derived from scheduling.Policy"
-            )
-        if point.name in found:
-            raise StavesError(f"{where} takes a name that is taken", hint="give it another name")
-        found[point.name] = loaded
-    return found
+    return {name: found for name, found in _all().items() if isinstance(found, type)}
+
+
+def unusable() -> dict[str, StavesError]:
+    """Return why an entry point cannot be used, by its name: it does not load, is no policy, has
+    another name than its policy, or takes a name that is taken (then by its class)."""
+    return {name: found for name, found in _all().items() if not isinstance(found, type)}
 
 
 def policy(name: str) -> Policy:
@@ -80,8 +75,68 @@ def policy(name: str) -> Policy:
 
     Raises:
         InputError: there is none; the hint names the nearest.
+        StavesError: it is another package's, and cannot be used.
     """
-    known = policies()
+    known = _all()
     if name not in known:
         raise InputError(f"unknown policy {quoted(name)}", hint=suggestion(name, known))
-    return known[name]()
+    found = known[name]
+    if isinstance(found, StavesError):
+        raise found
+    try:
+        return found()
+    except Exception as error:
+        raise StavesError(
+            f"the policy {quoted(name)} is not made: {type(error).__name__}: {error}",
+            hint="it is made without arguments; see docs/writing-a-policy.md",
+        ) from error
+
+
+def _all() -> dict[str, type[Policy] | StavesError]:
+    found: dict[str, type[Policy] | StavesError] = {own.name: own for own in _OWN}
+    for point in sorted(_points(), key=lambda point: point.name):
+        if point.name not in found:
+            found[point.name] = _loaded(point)
+            continue
+        where = f"the policy {quoted(point.name)} ({point.value})"
+        # Under what it is: by its name another is asked for.
+        found[point.value] = StavesError(
+            f"{where} takes a name that is taken", hint="give it another name"
+        )
+    return found
+
+
+def _points() -> list[EntryPoint]:
+    try:
+        return list(entry_points(group=GROUP))
+    except Exception:  # one package's damaged metadata
+        return [point for each in distributions() for point in _points_of(each)]
+
+
+def _points_of(distribution: Distribution) -> list[EntryPoint]:
+    try:
+        return list(distribution.entry_points.select(group=GROUP))
+    except Exception as error:
+        name = getattr(distribution, "name", None) or "a package without a name"
+        logger.warning("the entry points of %s are damaged: %s", name, error)
+        return []
+
+
+def _loaded(point: EntryPoint) -> type[Policy] | StavesError:
+    where = f"the policy {quoted(point.name)} ({point.value})"
+    try:
+        loaded = point.load()
+    except Exception as error:
+        return StavesError(f"{where} does not load: {error}", hint=_REPAIR)
+    if not (isinstance(loaded, type) and issubclass(loaded, Policy)):
+        return StavesError(
+            f"{where} is no policy", hint="name a class derived from scheduling.Policy"
+        )
+    own = getattr(loaded, "name", None)
+    if own != point.name:
+        return StavesError(
+            f"{where} calls itself {quoted(own)}", hint="its `name` must be its entry point's"
+        )
+    if inspect.isabstract(loaded):
+        return StavesError(f"{where} has no method `decide`", hint=_REPAIR)
+    return loaded

@@ -44,6 +44,7 @@ TURN_SECONDS = 0.2
 _EVENTS: dict[str, type[Pause | Resume | Stop]] = {"pause": Pause, "resume": Resume, "stop": Stop}
 _UNWELL_AFTER = 30.0  # seconds without a turn
 _SHOWN = 200  # decisions
+_NOT_YET = "It came after the last decision."
 
 
 class Controller(Service):
@@ -207,7 +208,16 @@ class Controller(Service):
             for entry in stored.document["jobs"]:
                 if entry["id"] == found.id:
                     return {"time": stored.time, "policy": stored.document["policy"], **entry}
-        return {"id": found.id, "name": found.record.name, "text": "No decision was about it yet."}
+        return {
+            "id": found.id,
+            "owner": found.owner,
+            "name": found.record.name,
+            "devices": [],
+            "text": self._turns.undecided or "No decision was about it yet.",
+            "chosen": None,
+            "alternatives": [],
+            "probed": [],
+        }
 
     def decisions(self) -> list[Document]:
         """Return the last decisions, newest first."""
@@ -231,7 +241,7 @@ class Controller(Service):
                 "name": job.record.name,
                 "owner": job.owner,
                 "position": position,
-                "waits": why.get(job.id, "It came after the last decision."),
+                "waits": self._turns.undecided or why.get(job.id, _NOT_YET),
                 "ahead": [other.id for other in waiting[: position - 1]],
             }
             for position, job in enumerate(waiting, 1)
@@ -285,7 +295,7 @@ class Controller(Service):
         """Return how it stands."""
         silent = time.monotonic() - self._turned
         stuck = None if silent < _UNWELL_AFTER else f"no turn for {silent:.0f} seconds"
-        wrong = self._trouble or stuck
+        wrong = self._trouble or self._turns.undecided or stuck
         return {
             "ok": wrong is None,
             "wrong": wrong,

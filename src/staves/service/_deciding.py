@@ -9,7 +9,16 @@ from dataclasses import dataclass, field
 from staves.engines._base import Status
 from staves.estimation import JobProfile, relative_speeds
 from staves.hardware import Allocation, Cluster, Device, peak_teraflops
-from staves.scheduling import Counts, Decision, JobView, Policy, View, place, with_probes
+from staves.scheduling import (
+    Counts,
+    Decision,
+    JobView,
+    Policy,
+    View,
+    decision_of,
+    place,
+    with_probes,
+)
 from staves.service._beliefs import (
     Stretch,
     fitted_types,
@@ -86,6 +95,9 @@ def decide(
         busy: devices that jobs which are ending still have.
         start_pause, resize_pause: expected seconds.
         others: profiles of past jobs, for how fast types are beside each other.
+
+    Raises:
+        StavesError: the policy failed, or its decision breaks its contract.
     """
     devices = cluster.devices()
     types = tuple(cluster.configuration)
@@ -124,7 +136,7 @@ def decide(
             )
         )
     view = View(now, types, _counts(usable, types), tuple(rows.values()), tuple(jobs))
-    decision = with_probes(view, policy.decide(view))
+    decision = with_probes(view, decision_of(policy, view))
     allocations = place(
         usable, decision.chosen, types, current, placing=policy.placing, fixed=pinned
     )

@@ -51,6 +51,7 @@ logger = logging.getLogger(__name__)
 OPEN: frozenset[State] = ACTIVE | {"queued", "paused"}
 
 _GATHER = 0.3  # seconds that a decision waits for more to happen
+_TRIED_AGAIN = 5.0  # seconds until a decision that failed is tried again
 _SETTLES_FOR = 10.0  # seconds after a change in which a job loses nothing
 _STORE_EVERY = 2.0  # seconds between two times that progress alone is stored
 _LEFT_ALONE = 60.0  # seconds, at most, in which a change may take effect and be measured
@@ -101,6 +102,7 @@ class Turns:
         self.decided = 0  # decisions taken
         self.decision_seconds = 0.0  # of the last one
         self.unable: Mapping[str, str] = {}
+        self.undecided: str | None = None  # why the last decision was not taken, until one is
         self._home, self._workdir_of, self._clock = home, workdir_of, clock
         self._seen: dict[str, _Seen] = {}
         self._targets: dict[str, tuple[str, ...]] = {}
@@ -153,7 +155,10 @@ class Turns:
                     trouble = trouble or error
         if not self._closing:
             if self._due(now):
-                self._decide(now)
+                try:
+                    self._decide(now)
+                except StavesError as error:
+                    self._put_off(error, now)
             self._hand_over(now)
         if trouble is not None:
             raise trouble
@@ -270,7 +275,7 @@ class Turns:
         if self._wanted_since is not None:
             if self.policy.at_events and now - self._wanted_since >= _GATHER:
                 return True
-            if self.decided == 0:
+            if self.decided == 0 and self.undecided is None:
                 return True
         if now >= self.again_at:
             return True
@@ -303,7 +308,7 @@ class Turns:
         )
         self.decision_seconds = time.perf_counter() - begun
         self.decided += 1
-        self.unable = outcome.unable
+        self.unable, self.undecided = outcome.unable, None
         self._targets = {
             candidate.job.id: outcome.allocations[candidate.job.id].names
             if candidate.job.id in outcome.allocations
@@ -312,6 +317,13 @@ class Turns:
         }
         document = decision_document(outcome, jobs, self.policy.name, self.decision_seconds)
         self.store.record_decision(document, now=now)
+
+    def _put_off(self, error: StavesError, now: float) -> None:
+        """Keep what was decided before, and decide in a while: until then, say what is wrong."""
+        if self.undecided != error.message:
+            logger.error("%s", error.message, exc_info=error.__cause__)
+        self.undecided = error.message
+        self._wanted_since = now + _TRIED_AGAIN
 
     def _ends(self, candidates: Sequence[Candidate], now: float) -> Iterator[float]:
         """Yield the times at which what a decision goes by changes, though nothing happens."""

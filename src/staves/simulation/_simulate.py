@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from staves.errors import InputError, StavesError, quoted
 from staves.hardware import Allocation, Cluster
-from staves.scheduling import JobView, Policy, View, place
+from staves.scheduling import JobView, Policy, View, decision_of, place
 from staves.simulation._active import Active
 from staves.simulation._conditions import Conditions
 from staves.simulation._results import JobResult, Simulation, Timing
@@ -272,16 +272,15 @@ class _Run:
         jobs = tuple(active.view(len(self._types)) for active in ordered)
         view = View(self.now, self._types, self._capacity, self._nodes, jobs)
         before = time.process_time()
-        decision = self._policy.decide(view)
+        try:
+            decision = decision_of(self._policy, view)
+        except StavesError as error:
+            when = f"after {self.now:,.0f} simulated seconds"
+            raise StavesError(f"{when}, {error.message}", hint=error.hint) from error
         self._seconds.append(time.process_time() - before)
         self.decisions += 1
         if decision.value is not None and decision.bound:
             self._gaps.append(max(0.0, 1 - decision.value / decision.bound))
-        if unknown := decision.chosen.keys() - self.active.keys():
-            raise StavesError(
-                f"the policy {self._policy.name} gave devices to {quoted(min(unknown))},"
-                " which is no active job"
-            )
         held = {a.job.id: a.allocation for a in ordered if a.allocation is not None}
         pinned = {job.id for job in jobs if job.pinned}
         placed = place(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
 
-from staves.scheduling import Counts, Decision, JobView, Policy, View
+from staves.scheduling import Counts, Decision, JobView, Policy, Reason, View, decision_of
+from staves.scheduling._configurations import allowed
 from staves.testing._views import Scaling, random_view
 
 
@@ -35,117 +36,115 @@ class PolicyConformance(ABC):
 
     def test_decisions_keep_to_the_view(self) -> None:
         """No device is given twice; minimum, maximum, types, mix, pinned and guaranteed hold."""
-        for view in self.views():
-            check(view, self.policy().decide(view))
+
+        def case(view: View) -> None:
+            decision_of(self.policy(), view)
+
+        self._over_all(case)
 
     def test_the_same_view_gives_the_same_decision(self) -> None:
         """Policies keep nothing that the view does not say."""
         kept = self.policy()
-        for view in self.views():
+
+        def case(view: View) -> None:
             first = kept.decide(view)
-            assert first.chosen == kept.decide(view).chosen == self.policy().decide(view).chosen
+            assert first.chosen == kept.decide(view).chosen, "the same object decides otherwise"
+            assert first.chosen == self.policy().decide(view).chosen, "a new one decides otherwise"
+
+        self._over_all(case)
 
     def test_every_job_gets_a_reason(self) -> None:
         """Those that wait, too; and what is chosen is what the reason says."""
-        for view in self.views():
+
+        def case(view: View) -> None:
             decision = self.policy().decide(view)
             for job in view.jobs:
-                reason = decision.reasons[job.id]
-                assert reason.text
-                option = reason.chosen
-                assert (option.counts if option else None) == decision.chosen.get(job.id)
+                reason = decision.reasons.get(job.id)
+                assert isinstance(reason, Reason), f"reasons[{job.id!r}] is {reason!r}, no Reason"
+                assert reason.text, f"reasons[{job.id!r}] has no text"
+                told = reason.chosen.counts if reason.chosen else None
+                has = decision.chosen.get(job.id)
+                assert told == has, f"{job.id} has {has}, and its reason says {told}"
+
+        self._over_all(case)
 
     def test_nothing_idles_that_a_waiting_job_could_use(self) -> None:
         """Neither at the job's minimum, nor at any size between it and the maximum."""
-        if not self.work_conserving:
-            return
-        for view in self.views():
-            decision = self.policy().decide(view)
+
+        def case(view: View) -> None:
+            decision = decision_of(self.policy(), view)
             free = _free(view, decision)
             for job in view.jobs:
                 if job.id not in decision.chosen:
                     startable = _smallest(job, free)
                     assert startable is None, f"{job.id} could start on {startable}"
 
+        if self.work_conserving:
+            self._over_all(case)
+
     def test_an_empty_cluster(self) -> None:
         """Without devices nobody has any."""
-        for view in self.views():
+
+        def case(view: View) -> None:
             none = tuple(0 for _ in view.types)
             jobs = tuple(replace(job, current=None) for job in view.jobs)
             empty = replace(view, capacity=none, nodes=(), jobs=jobs)
-            assert not self.policy().decide(empty).chosen
+            chosen = self.policy().decide(empty).chosen
+            assert not chosen, f"of no devices at all it gave {chosen}"
+
+        self._over_all(case)
 
     def test_no_jobs(self) -> None:
         """Without jobs there is nothing to decide."""
-        for view in self.views():
-            assert not self.policy().decide(replace(view, jobs=())).chosen
+
+        def case(view: View) -> None:
+            chosen = self.policy().decide(replace(view, jobs=())).chosen
+            assert not chosen, f"without jobs it gave {chosen}"
+
+        self._over_all(case)
 
     def test_a_type_that_vanished(self) -> None:
         """Jobs may hold devices that are gone: these are not given out again."""
-        for view in self.views():
+
+        def case(view: View) -> None:
             for g in range(len(view.types)):
                 capacity = tuple(0 if h == g else n for h, n in enumerate(view.capacity))
                 nodes = tuple(
                     tuple(0 if h == g else n for h, n in enumerate(node)) for node in view.nodes
                 )
-                gone = replace(view, capacity=capacity, nodes=nodes)
-                check(gone, self.policy().decide(gone))
+                decision_of(self.policy(), replace(view, capacity=capacity, nodes=nodes))
+
+        self._over_all(case)
 
     def test_a_job_that_no_cluster_can_hold(self) -> None:
         """It waits with a reason, and nobody waits for it."""
-        for view in self.views():
+
+        def case(view: View) -> None:
             size = sum(view.capacity) + 1
             rates = Scaling((1.0,) * len(view.types))
             giant = JobView("giant", -1.0, rates, 10.0, minimum=size, maximum=size)
             with_it = self.policy().decide(replace(view, jobs=(giant, *view.jobs)))
+            without = self.policy().decide(view).chosen
             assert "giant" not in with_it.chosen
+            assert "giant" in with_it.reasons, "reasons['giant'] is missing"
             assert with_it.reasons["giant"].text
-            assert with_it.chosen.keys() == self.policy().decide(view).chosen.keys()
+            assert with_it.chosen.keys() == without.keys(), "others wait for it"
 
+        self._over_all(case)
 
-def check(view: View, decision: Decision) -> None:
-    """Assert that a decision keeps to the contract of `Policy.decide`."""
-    jobs = {job.id: job for job in view.jobs}
-    assert decision.chosen.keys() <= jobs.keys()
-    used = np.zeros(len(view.types), dtype=np.int64)
-    left = np.array(view.capacity)
-    for job in view.jobs:
-        counts = decision.chosen.get(job.id)
-        if job.pinned:
-            assert counts == job.current, f"{job.id} is pinned"
-            left = left - np.array(job.current)
-        elif counts is not None:
-            assert _may_have(job, counts), f"{job.id} must not have {counts}"
-            used = used + np.array(counts)
-    assert (used <= np.maximum(left, 0)).all(), f"{used} of {left} are given out"
-    if _together(view):
-        for job in view.jobs:
-            if job.current is not None and job.guaranteed:
-                counts = decision.chosen.get(job.id, (0,) * len(view.types))
-                kept = sum(map(min, counts, job.current))
-                assert kept >= min(job.guaranteed, sum(job.current)), f"{job.id} is guaranteed"
-    if decision.value is not None and decision.bound is not None:
-        assert decision.value <= decision.bound * (1 + 1e-9)
+    def _over_all(self, case: Callable[[View], None]) -> None:
+        for number, view in enumerate(self.views()):
+            try:
+                case(view)
+            except Exception as error:
+                error.add_note(f"on view {number} of `views()`{self._seeded(number)}")
+                raise
 
-
-def _may_have(job: JobView, counts: Counts) -> bool:
-    used = [g for g, n in enumerate(counts) if n]
-    return (
-        all(n >= 0 for n in counts)
-        and job.minimum <= sum(counts) <= job.maximum
-        and (job.types is None or set(used) <= job.types)
-        and (job.mix or len(used) == 1)
-    )
-
-
-def _together(view: View) -> bool:
-    """Return whether everything that jobs hold is still there."""
-    held = [job.current for job in view.jobs if job.current is not None]
-    return (
-        all(sum(n) <= top for n, top in zip(zip(*held, strict=True), view.capacity, strict=True))
-        if held
-        else True
-    )
+    def _seeded(self, number: int) -> str:
+        if type(self).views is not PolicyConformance.views:
+            return ""
+        seed = next(itertools.islice(self.seeds, number, None))
+        return f": staves.testing.random_view({seed})"
 
 
 def _free(view: View, decision: Decision) -> Counts:
@@ -157,7 +156,7 @@ def _free(view: View, decision: Decision) -> Counts:
 def _smallest(job: JobView, free: Counts) -> Counts | None:
     """Return a configuration at the job's minimum that runs it on free devices; None: none."""
     for counts in itertools.product(*(range(min(n, job.minimum) + 1) for n in free)):
-        fits = sum(counts) == job.minimum and _may_have(job, counts)
+        fits = sum(counts) == job.minimum and allowed(job, counts)
         if fits and job.rates(np.array([counts]))[0] > 0:
             return counts
     return None
