@@ -17,6 +17,7 @@ from staves.scheduling.heet._trades import Trading
 from tests.scheduling.heet.instances import many, solved
 
 seeds = st.integers(0, 2**32 - 1)
+NONE = np.zeros(0, dtype=np.int64)
 
 
 def nobody(problem: Instance) -> np.ndarray:
@@ -39,7 +40,7 @@ def test_it_is_a_choice_and_the_bound_is_no_less_than_that_of_the_relaxation(
     seed: int, jobs: int, types: int, alike: bool
 ) -> None:
     problem = many(seed, jobs, types=types, alike=alike)
-    found = market(problem, nobody(problem))
+    found = market(problem, nobody(problem), NONE)
     check(problem, found)
     assert found.bound >= solved(problem, whole=False) * (1 - 1e-7)
 
@@ -49,7 +50,7 @@ def test_on_160_jobs_it_is_near_the_best(alike: bool) -> None:
     gaps = []
     for seed in range(20):
         problem = many(seed, 160, types=3, alike=alike)
-        found = market(problem, nobody(problem))
+        found = market(problem, nobody(problem), NONE)
         check(problem, found)
         gaps.append(1 - found.value / solved(problem))
     assert np.median(gaps) <= 0.005
@@ -58,7 +59,7 @@ def test_on_160_jobs_it_is_near_the_best(alike: bool) -> None:
 
 def test_of_thousands_of_jobs_little_is_missing() -> None:
     problem = many(3, 3000, types=6)
-    found = decide(problem, nobody(problem))
+    found = decide(problem, nobody(problem), NONE)
     check(problem, found)
     assert 1 - found.value / found.bound <= 0.002
 
@@ -75,7 +76,8 @@ def test_jobs_that_must_have_something_do(seed: int, jobs: int, types: int) -> N
     problem = Instance(
         problem.utility[fits], problem.counts[fits], problem.owner[fits], jobs, capacity
     )
-    found = market(problem, must)
+    held = np.flatnonzero(np.isin(np.flatnonzero(fits), first))
+    found = market(problem, must, held)
     check(problem, found)
     have = np.bincount(problem.owner[found.columns], minlength=jobs) > 0
     assert have[must].all()
@@ -83,7 +85,7 @@ def test_jobs_that_must_have_something_do(seed: int, jobs: int, types: int) -> N
 
 
 def trading(problem: Instance, priced: Prices | None = None) -> Trading:
-    return Trading(problem, priced or prices(problem, 1e-3 * float(problem.utility.max())))
+    return Trading(problem, priced or prices(problem, 1e-4))
 
 
 @given(seeds, st.integers(1, 40), st.integers(1, 6), st.floats(0, 3))
@@ -93,7 +95,7 @@ def test_after_what_does_not_fit_is_shed_every_move_gains(
 ) -> None:
     """At any prices, too far from the best ones as well."""
     problem = many(seed, jobs, types=types)
-    right = prices(problem, 1e-3)
+    right = prices(problem, 1e-4)
     drawn = np.random.default_rng(seed).uniform(0, off, types)
     # A bound that nothing reaches: so every trade that gains is made.
     market = trading(problem, Prices(right.of_types * drawn, right.bound * 2, right.start))

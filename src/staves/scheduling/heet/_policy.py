@@ -57,6 +57,7 @@ class Heet(Policy):
                 np.array(available, dtype=np.int64),
             ),
             must,
+            np.flatnonzero(weighing.mine[rows] & must[owner]),
         )
         taken = rows[result.columns]
         counts = dict(

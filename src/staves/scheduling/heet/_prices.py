@@ -39,10 +39,15 @@ class Prices:
     start: Columns
 
 
-def prices(problem: Instance, enough: float) -> Prices:
-    """Return prices whose bound is the relaxation's value, or above it by no more than `enough`.
+def prices(problem: Instance, gap: float, certain: float = 0.0) -> Prices:
+    """Return prices whose bound is the relaxation's value, or little more.
 
     Where rounding, or the number of plans, ends the search before that, the best bound so far.
+
+    Args:
+        problem: what jobs may buy.
+        gap: by how much the bound may be too large, as a part of it.
+        certain: what does not count of the bound in that.
     """
     at = best = np.zeros(len(problem.capacity))
     bound = np.inf
@@ -65,7 +70,7 @@ def prices(problem: Instance, enough: float) -> Prices:
         if mixture is None:
             break
         shares = mixture.shares
-        if bound - shares @ values <= enough:
+        if bound - shares @ values <= gap * (bound - certain):
             break
         at = _PULL * best + (1 - _PULL) * mixture.prices
     return Prices(best, bound, _mixed(problem, plans, shares))

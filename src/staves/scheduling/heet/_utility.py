@@ -152,6 +152,7 @@ class Weighing:
     Attributes:
         table: what is worth weighing of all jobs, one after the other, (N, G).
         owner: whose each row is, (N,).
+        mine: whether the job has it already, (N,).
         utility: what it is worth, (N,).
     """
 
@@ -164,9 +165,9 @@ class Weighing:
         longest = max((max(job.start_pause, job.resize_pause) for job in those), default=0.0)
         self._horizon = max(HORIZON, 2 * longest)
         self._ranked: Array | None = None  # W of all jobs, ascending
-        self.table, rates, mine, self.owner = all_worth(offers, len(view.types))
+        self.table, rates, self.mine, self.owner = all_worth(offers, len(view.types))
         self._standing = self._stand(view.jobs, offers, (self.table, rates, self.owner))
-        self.utility = self._utility(self._standing.of(self.owner), rates, mine)
+        self.utility = self._utility(self._standing.of(self.owner), rates, self.mine)
 
     @property
     def best(self) -> Array:
