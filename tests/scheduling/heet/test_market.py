@@ -64,24 +64,48 @@ def test_of_thousands_of_jobs_little_is_missing() -> None:
     assert 1 - found.value / found.bound <= 0.002
 
 
-@given(seeds, st.integers(2, 40), st.integers(1, 6))
-@settings(max_examples=60, deadline=None)
-def test_jobs_that_must_have_something_do(seed: int, jobs: int, types: int) -> None:
-    """Each of them can: there is room for the first column of all of them."""
+def tight(seed: int) -> tuple[Instance, np.ndarray, np.ndarray]:
+    """Return jobs, those that must have something, and what these have: all devices there are."""
+    rng = np.random.default_rng(seed)
+    jobs, types = int(rng.integers(2, 41)), int(rng.integers(1, 7))
     problem = many(seed, jobs, types=types)
-    must = np.random.default_rng(seed).random(jobs) < 0.4
-    first = problem.runs[0][must]
-    capacity = np.maximum(problem.capacity // 3, problem.counts[first].sum(axis=0))
-    fits = (problem.counts <= capacity).all(axis=1)
-    problem = Instance(
+    must = np.random.default_rng(seed).random(jobs) < (0.4 if seed % 2 else 0.9)
+    begin, size = problem.runs
+    held = (begin + rng.integers(0, size))[must]
+    capacity = problem.counts[held].sum(axis=0)
+    fits = np.flatnonzero((problem.counts <= capacity).all(axis=1))
+    left = Instance(
         problem.utility[fits], problem.counts[fits], problem.owner[fits], jobs, capacity
     )
-    held = np.flatnonzero(np.isin(np.flatnonzero(fits), first))
+    return left, must, np.flatnonzero(np.isin(fits, held))
+
+
+@given(seeds)
+@settings(max_examples=60, deadline=None)
+def test_jobs_that_must_have_something_do(seed: int) -> None:
+    problem, must, held = tight(seed)
     found = market(problem, must, held)
     check(problem, found)
-    have = np.bincount(problem.owner[found.columns], minlength=jobs) > 0
+    have = np.bincount(problem.owner[found.columns], minlength=problem.jobs) > 0
     assert have[must].all()
     assert found.bound >= solved(problem, must, whole=False) * (1 - 1e-7)
+
+
+@pytest.mark.parametrize("seed", [313, 321, 467])
+def test_where_trades_do_not_lead_there_they_start_from_what_jobs_have(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem, must, held = tight(seed)
+    starts = []
+
+    def noted(problem: Instance, priced: Prices) -> Trading:
+        starts.append(priced.start)
+        return Trading(problem, priced)
+
+    monkeypatch.setattr("staves.scheduling.heet._market.Trading", noted)
+    found = market(problem, must, held)
+    assert starts[-1] is held
+    assert (np.bincount(problem.owner[found.columns], minlength=problem.jobs) > 0)[must].all()
 
 
 def trading(problem: Instance, priced: Prices | None = None) -> Trading:
