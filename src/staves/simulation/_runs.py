@@ -45,6 +45,8 @@ class Experiment:
         until: seconds at which to stop.
         belief_error: deviation of the logarithm by which beliefs are off, by job and set of device
             types, drawn from the seed of the conditions; with oracle beliefs only.
+        variant: what decides, where that is not the policy of this name as it is made; the name
+            then only labels the run.
 
     Raises:
         InputError: the error is negative, not finite, or comes on top of what was learned.
@@ -60,6 +62,7 @@ class Experiment:
     conditions: Conditions = field(default_factory=Conditions)
     until: float = math.inf
     belief_error: float = 0.0
+    variant: Policy | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.belief_error < math.inf:
@@ -122,6 +125,8 @@ def _jobs(experiment: Experiment, chosen: Policy, estimator: Estimator | None) -
 
 
 def _policy(experiment: Experiment) -> Policy:
+    if experiment.variant is not None:
+        return experiment.variant
     chosen = policy(experiment.policy)
     if isinstance(chosen, Heet) and experiment.in_place_seconds is None:
         return Heet(Weights(hysteresis=_RESTART_HYSTERESIS))

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from staves.hardware import Cluster, DeviceType, Node
-from staves.scheduling import Counts, Heet, JobView, View
+from staves.scheduling import Counts, Heet, JobView, View, violation
 from staves.scheduling._configurations import every, keeps_guaranteed, unpinned
 from staves.scheduling.heet._configurations import MOST
 from staves.scheduling.heet._utility import Weights, weigh
@@ -49,6 +50,21 @@ def test_the_decision_is_the_best_of_all_combinations(seed: int) -> None:
         best = following
     decision = Heet().decide(view)
     assert decision.value == pytest.approx(max(best.values()), rel=1e-7, abs=1e-12)
+
+
+@given(seeds)
+@settings(max_examples=50)
+def test_prices_and_trades_are_no_better_and_within_their_bound(seed: int) -> None:
+    view = random_view(seed)
+    # Of jobs that must have something and cannot all have it, the two may leave out others.
+    jobs = tuple(replace(job, guaranteed=0) for job in view.jobs)
+    view = replace(view, jobs=jobs)
+    exact, traded = Heet().decide(view), Heet(exact=False).decide(view)
+    assert exact.value is not None
+    assert traded.value is not None
+    assert traded.bound is not None
+    assert violation(view, traded) is None
+    assert traded.value <= exact.value * (1 + 1e-7) <= traded.bound * (1 + 2e-7)
 
 
 @given(seeds)

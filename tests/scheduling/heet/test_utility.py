@@ -4,6 +4,7 @@ import itertools
 import math
 import statistics
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -101,6 +102,19 @@ def test_it_is_what_is_written_down(seed: int) -> None:
         assert list(map(tuple, item.table.tolist())) == table
         assert item.utility == pytest.approx(expected, rel=1e-9)
         assert (item.utility > 0).all()
+
+
+@given(seeds)
+@settings(max_examples=50)
+def test_without_rank_a_job_counts_for_itself_only(seed: int) -> None:
+    view = random_view(seed)
+    tables = [every(job, unpinned(view), 1000) for job in view.jobs]
+    weights = Weights(rank=0.0, horizon=1e6)  # no horizon that another's pauses could lengthen
+    together = weigh(view, tables, weights)  # type: ignore[arg-type]
+    for job, table, one in zip(view.jobs, tables, together, strict=True):
+        assert table is not None
+        alone = weigh(replace(view, jobs=(job,)), [table], weights)[0]
+        assert alone.utility == pytest.approx(one.utility, rel=1e-12)
 
 
 def test_unknown_work_lasts_as_long_again_and_ten_minutes_at_least() -> None:

@@ -12,7 +12,7 @@ from staves.scheduling._policy import Policy
 from staves.scheduling._reasons import Later, Reasons
 from staves.scheduling._view import Counts, Decision, JobView, View
 from staves.scheduling.heet._explain import explain
-from staves.scheduling.heet._market import decide
+from staves.scheduling.heet._market import decide, market
 from staves.scheduling.heet._offers import Offers
 from staves.scheduling.heet._relaxation import Instance
 from staves.scheduling.heet._utility import Weighing, Weights
@@ -27,14 +27,16 @@ class Heet(Policy):
 
     Args:
         weights: what may be tuned; the defaults are for jobs that change in place.
+        exact: whether few jobs are decided about exactly, and not by prices and trades as many are.
     """
 
     name = "heet"
     in_place = True
     estimator = "product"
 
-    def __init__(self, weights: Weights | None = None) -> None:
+    def __init__(self, weights: Weights | None = None, *, exact: bool = True) -> None:
         self._weights = weights or Weights()
+        self._solve = decide if exact else market
 
     def decide(self, view: View) -> Decision:
         """Return the best decision for this view."""
@@ -48,7 +50,7 @@ class Heet(Policy):
         owner = weighing.owner[rows]
         must = np.array([_must(job) for job in view.jobs], dtype=bool)
         must &= np.bincount(owner, minlength=len(must)) > 0
-        result = decide(
+        result = self._solve(
             Instance(
                 weighing.utility[rows],
                 weighing.table[rows],

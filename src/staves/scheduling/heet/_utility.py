@@ -23,9 +23,6 @@ Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Rows = NDArray[np.int64]
 
-HORIZON = 600.0
-"""Seconds within which a pause must pay off; never below two pauses."""
-
 UNKNOWN = 600.0
 """Seconds that a job of unknown work is taken to last at least."""
 
@@ -37,11 +34,15 @@ class Weights:
     Args:
         hysteresis: factor on what a job has already. 1.03 where jobs change in place; 1.10 where a
             change means checkpoint and restart.
+        horizon: seconds within which a pause must pay off; never below two pauses.
+        rank: of the delay of the jobs behind, beside a job's own; 0: each counts for itself only.
         wait_target: seconds of waiting after which a job counts double.
         exponent: of the own delay.
     """
 
     hysteresis: float = 1.03
+    horizon: float = 600.0
+    rank: float = 1.0
     wait_target: float = 3600.0
     exponent: float = 0.8
 
@@ -163,7 +164,7 @@ class Weighing:
         cluster = float(self._speeds @ view.capacity)
         self._cluster = max(cluster, float(self._speeds.min(initial=1.0)))
         longest = max((max(job.start_pause, job.resize_pause) for job in those), default=0.0)
-        self._horizon = max(HORIZON, 2 * longest)
+        self._horizon = max(weights.horizon, 2 * longest)
         self._ranked: Array | None = None  # W of all jobs, ascending
         self.table, rates, self.mine, self.owner = all_worth(offers, len(view.types))
         self._standing = self._stand(view.jobs, offers, (self.table, rates, self.owner))
@@ -239,6 +240,6 @@ class Weighing:
         utility: Array = (
             standing.weight
             * (completion * path) ** self._weights.exponent
-            * (1 + standing.behind * standing.work / path)
+            * (1 + self._weights.rank * standing.behind * standing.work / path)
         )
         return utility
