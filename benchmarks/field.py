@@ -22,6 +22,7 @@ from typing import Any
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy loads: its threads spin
 
 from benchmarks.compare import cell
+from benchmarks.kept import Kept
 from staves.errors import StavesError
 from staves.scheduling import JobKind, policies
 from staves.simulation import SETUPS, Conditions, Experiment, compare, material, run_all
@@ -89,14 +90,10 @@ def measure(
                 for kind in kinds
                 for name in names
             ]
-    runs = _kept(kept)
+    runs = Kept(kept, lambda run: (run["policy"], run["workload"], run["job_kind"]))
     left = [one for one in experiments if _key(one) not in runs]
-    for _, result in run_all(left, processes):
-        run = {key: value for key, value in result.items() if key != "jobs"}
-        runs[run["policy"], run["workload"], run["job_kind"]] = run
-        if kept is not None:
-            with kept.open("a", encoding="utf-8") as lines:
-                lines.write(json.dumps(run) + "\n")
+    for _, run in run_all(left, processes):
+        runs.add(run)
         told = f"{len(runs)}/{len(experiments)}: {run['policy']}, {run['workload']}"
         seconds = run["summary"]["cpu_seconds"]
         print(f"benchmarks: {told}: {seconds:.1f} s", file=sys.stderr, flush=True)
@@ -114,15 +111,6 @@ def measure(
 
 def _key(one: Experiment) -> tuple[str, str, str]:
     return one.policy, one.workload.name, str(one.kind)
-
-
-def _kept(kept: Path | None) -> dict[tuple[str, str, str], dict[str, Any]]:
-    """Return the runs of former calls by policy, workload and kind of job."""
-    if kept is None or not kept.exists():
-        return {}
-    lines = kept.read_text(encoding="utf-8").splitlines()
-    runs: list[dict[str, Any]] = [json.loads(line) for line in lines]
-    return {(run["policy"], run["workload"], run["job_kind"]): run for run in runs}
 
 
 def compared(runs: Sequence[Mapping[str, Any]], baseline: str) -> dict[str, Any]:

@@ -1,0 +1,109 @@
+"""The page of the comparison: what was measured, how to read it, and all tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from benchmarks.field import KINDS, TRACES
+from benchmarks.heet import tables
+from benchmarks.heet.workloads import EVERY, TUNING
+
+ABOUT: Mapping[str, str] = {
+    "ablation": """\
+Heet without one of its parts, over whole heet (own pauses, mixed types, at events): above 1 is
+what the part gives. *Restarts*: every change costs the published pause. *Prices and trades*: what
+decides about thousands of jobs, in place of the exact choice.""",
+    "sweep": """\
+Around what is set, over what is set, **on the tuning workloads only**. Differences below 2 % on
+four files mean nothing: the order of ties alone moves a file by 1-3 %.""",
+    "mixing": f"""\
+Eight devices of each of the three types, fewer than a job may have, and one in {EVERY} of the
+jobs of each workload: heet over heet with one type a job. Rates of mixed sets are those of the
+step-time model, their sync that of the worst type.""",
+    "robust": """\
+Speeds that policies are told are off by a factor for each job and set of types, exp(x), x normal
+with deviation 0.2; nodes fail at exponential times, are away for an hour in the mean, and jobs
+save every 5 minutes. Heet's jobs go on with the devices that are left, Sia's restart. Three draws
+each; every cost is over the same policy without errors or failures.""",
+}
+"""What stands above the tables of the parts."""
+
+_HEADS: Mapping[str, str] = {
+    "adaptive": KINDS["adaptive"],
+    "elastic": KINDS["elastic"],
+    "ablation": "What each part gives",
+    "sweep": "Around what is set",
+    "mixing": "Mixed types where no type fills a job",
+    "robust": "Errors and failures",
+}
+
+_READING = """\
+How to read the tables:
+
+* Ratios of times, below 1 is better: geometric means over the workloads, paired, in brackets
+  bootstrap 95 % intervals. Under a trace's name: its average completion times alone. *hours*: the
+  mean average completion time.
+* *heet*: its own pauses (5 s in place, also to other types), mixed types, a decision at every
+  event. *Published pauses*: every change is a restart of 15-250 s, as for all other systems here.
+  *One type*: no mixed types. *Rounds*: a decision every 60 s only, as Sia's. *Learned*: each
+  system's own estimator; else all know the truth.
+* *gavel, rigid jobs*: the devices and batch that the file asks for, as its paper has it; all
+  others have the kind of jobs of the table.
+* *every job alone*: no contention, on the best devices of one type. A bound for policies that
+  grant one type.
+* *worst rho*: how much later the worst-off job ends than with a fair share (Themis's finish-time
+  fairness). *unfair*: the share of jobs whose rho is above 1. Both are means over the workloads."""
+
+_WAITING = """\
+## No job waits for ever
+
+A job's value grows with the square of its waiting time, and that of a running job has a ceiling.
+So a job that waits while shorter ones keep coming starts at the latest when its value on the
+fewest devices it takes exceeds that of the jobs that hold these. The bound is derived in
+`staves.scheduling.heet._utility`, and a property test plays random streams of short jobs against
+it."""
+
+
+def page(document: Mapping[str, Any]) -> str:
+    """Return the page."""
+    names: list[str] = document["reported"]
+    numbers = ", ".join(
+        f"{sum(name.startswith(f'{trace}/') for name in names)} of {label}"
+        for trace, label in TRACES.items()
+    )
+    lines = [
+        "# Heet beside other schedulers",
+        "",
+        "Written by `python -m benchmarks.heet --data DIR --page docs/heet.md`, where DIR holds the"
+        " traces of Sia and Pollux.",
+        "",
+        f"{len(names)} of the {document['at_hand']} reported workloads ({numbers}), on 64 devices:"
+        " 24 T4, 24 RTX 2080 Ti and 16 A100. The weights were chosen on"
+        f" {', '.join(TUNING)}: these are in no table but that of the sweep.",
+        "",
+        _READING,
+        "",
+        *(f"{section}\n" for section in sections(document)),
+        _WAITING,
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def sections(document: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the parts that were measured, each with its head."""
+    for name, part in document["parts"].items():
+        parts = [f"## {_HEADS[name]}"]
+        if name in ABOUT:
+            parts.append(ABOUT[name])
+        if "ratios" in part:
+            parts.append(tables.of_ratios(part["ratios"], sort="gates" in part))
+        if "gates" in part:
+            parts += ["What was to be shown, by average completion time and its tail:"]
+            parts.append(tables.of_gates(part["gates"]))
+        if "costs" in part:
+            parts.append(tables.of_costs(part))
+        if "most" in part:
+            held = "holds" if part["holds"] else "does **not** hold"
+            parts.append(f"At most {part['most']:.2f} was to be shown: that {held}.")
+        yield "\n\n".join(parts)
