@@ -4,6 +4,22 @@ The cost-to-go of the cluster is the sum over jobs of P_j, the job's own critica
 W_j: the jobs behind it wait for its work. What a configuration takes off it each second is its
 value. This is the mix of heSRPT (Berg, Vesilo, Harchol-Balter, arXiv 1903.09346), with the rank
 taken from the queue: for a lone job pure speed, for a long queue the shortest remaining first.
+
+No job waits for ever. A job j that has nothing may be given its minimum of m devices of one type in
+place of at most m jobs that hold these. On them it is worth w_j (1 + (t / tau)^2) s at least, after
+waiting t seconds: w_j its weight, tau the wait target, s = (x P_j)^a what it gains there. A job k
+that has waited t_k is worth w_k (1 + (t_k / tau)^2) h^a (1 + rank (J - 1)) at most, of J active
+jobs, h the hysteresis, since x_k P_k <= h and W_k <= P_k; times 1 + `deadline` if it has one. An
+exact decision leaves j waiting no longer than m such jobs are worth more, so with A^2 = m (w_k /
+w_j) h^a (1 + rank (J - 1)) / s, at its greatest among them, j starts no later than one round after
+
+* tau sqrt(A^2 (1 + (V / tau)^2) - 1), where none of those that hold its devices has waited
+  longer than V;
+* A (tau + J S), where none of them holds devices for longer than S seconds in all: whoever is worth
+  more than j, once t > A tau, has itself waited for sqrt((t / A)^2 - tau^2) seconds, and of the J
+  jobs that were there so long ago the last one ends within J S.
+
+Devices that are guaranteed to others, or held by jobs that cannot be resized, do not count.
 """
 
 from __future__ import annotations
