@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from benchmarks.heet.judging import alone, judged, over_seeds, ratios
@@ -14,6 +15,7 @@ from benchmarks.heet.sections import (
     GATES,
     HEET,
     LEAST_BY_MIXING,
+    LOADS,
     MIXING,
     MOST_BY_ERRORS,
     ROBUST,
@@ -55,9 +57,18 @@ def sweep(runs: Runs, there: Workloads, workloads: Sequence[str]) -> dict[str, A
 
 def mixing(runs: Runs, there: Workloads, workloads: Sequence[str]) -> dict[str, Any]:
     """Return heet over heet with one type a job, where no type alone fills a job's maximum."""
-    found = ratios(runs.of("mixing", MIXING, workloads, there.thinned), MIXING[-1].name)
-    value = found[HEET.name]["ratio"][AVERAGE]["value"]
-    return {"ratios": found, "most": 1 - LEAST_BY_MIXING, "holds": value <= 1 - LEAST_BY_MIXING}
+    loads = {}
+    for every in LOADS:
+        found = runs.of(
+            f"one job in {every}",
+            MIXING,
+            workloads,
+            partial(there.thinned, every=every),
+        )
+        loads[f"one job in {every}"] = ratios(found, MIXING[0].name)
+    light = loads[f"one job in {LOADS[0]}"][HEET.name]["ratio"][AVERAGE]
+    most = 1 - LEAST_BY_MIXING
+    return {"loads": loads, "most": most, "holds": light["value"] <= most}
 
 
 def robust(runs: Runs, there: Workloads, workloads: Sequence[str]) -> dict[str, Any]:

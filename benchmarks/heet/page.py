@@ -7,7 +7,8 @@ from typing import Any
 
 from benchmarks.field import KINDS, TRACES
 from benchmarks.heet import tables
-from benchmarks.heet.workloads import EVERY, TUNING
+from benchmarks.heet.sections import LOADS
+from benchmarks.heet.workloads import TUNING
 
 ABOUT: Mapping[str, str] = {
     "ablation": """\
@@ -17,10 +18,11 @@ decides about thousands of jobs, in place of the exact choice.""",
     "sweep": """\
 Around what is set, over what is set, **on the tuning workloads only**. Differences below 2 % on
 four files mean nothing: the order of ties alone moves a file by 1-3 %.""",
-    "mixing": f"""\
-Eight devices of each of the three types, fewer than a job may have, and one in {EVERY} of the
-jobs of each workload: heet over heet with one type a job. Rates of mixed sets are those of the
-step-time model, their sync that of the worst type.""",
+    "mixing": """\
+Eight devices of each of the three types, fewer than a job may have, and a part of the jobs of each
+workload: heet over heet with one type a job. With one job in eight some devices would idle without
+mixed sets, with one in four few would. Rates of mixed sets are those of the step-time model, their
+sync that of the worst type.""",
     "robust": """\
 Speeds that policies are told are off by a factor for each job and set of types, exp(x), x normal
 with deviation 0.2; nodes fail at exponential times, are away for an hour in the mean, and jobs
@@ -103,7 +105,10 @@ def sections(document: Mapping[str, Any]) -> Iterator[str]:
             parts.append(tables.of_gates(part["gates"]))
         if "costs" in part:
             parts.append(tables.of_costs(part))
-        if "most" in part:
+        if "loads" in part:
+            for load, ratios in part["loads"].items():
+                parts += [f"{load.capitalize()}:", tables.of_ratios(ratios)]
             held = "holds" if part["holds"] else "does **not** hold"
-            parts.append(f"At most {part['most']:.2f} was to be shown: that {held}.")
+            to_show = f"at most {part['most']:.2f} was to be shown: that {held}"
+            parts.append(f"With one job in {LOADS[0]} {to_show}.")
         yield "\n\n".join(parts)

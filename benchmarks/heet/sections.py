@@ -109,6 +109,9 @@ ROBUST = (
 MOST_BY_ERRORS = 1.10
 """What errors of 20 % may cost in average completion time, as a ratio."""
 
-MIXING = (HEET, Setting("one type a job", variant=OneType()))
+MIXING = (Setting("one type a job", variant=OneType()), HEET)
+LOADS = (8, 4)
+"""One in so many jobs of a workload comes to the small cluster: some devices idle; few do."""
 LEAST_BY_MIXING = 0.10
-"""What mixed types must take off the average completion time where no type fills a job alone."""
+"""What mixed types must take off the average completion time where no type fills a job alone, and
+there are devices to be had."""

@@ -15,9 +15,6 @@ from staves.simulation import SETUPS, material, sia_cluster
 TUNING = ("philly/workload-1", "philly/workload-2", "saturn/workload-1", "saturn/workload-2")
 """Workloads on which what may be tuned was chosen: reported of nothing else."""
 
-EVERY = 4
-"""Of the jobs of a workload, the share that comes to the small cluster: one in so many."""
-
 
 class Workloads:
     """The files of Sia's artefact, in a folder of public data.
@@ -56,10 +53,10 @@ class Workloads:
         """Return a workload on Sia's 64 devices."""
         return material("sia-64", str(self._files[name]), self._profiles, SETUPS["sia"])
 
-    def thinned(self, name: str) -> Made:
-        """Return one in `EVERY` of its jobs on `small_cluster`."""
+    def thinned(self, name: str, every: int) -> Made:
+        """Return one in `every` of its jobs on `small_cluster`."""
         _, workload, applications = self.whole(name)
-        return small_cluster(), replace(workload, requests=workload.requests[::EVERY]), applications
+        return small_cluster(), replace(workload, requests=workload.requests[::every]), applications
 
 
 def small_cluster() -> Cluster:

@@ -144,7 +144,7 @@ def test_no_tuning_workload_is_reported() -> None:
     assert len(there.reported()) == 15
     assert not set(TUNING) & set(there.reported())
     assert there.reported(1) == ["philly/workload-3", "saturn/workload-3", "newtrace/workload-1"]
-    cluster, workload, applications = there.thinned("philly/workload-3")
+    cluster, workload, applications = there.thinned("philly/workload-3", 4)
     assert len(workload.requests) == 40
     most = max(applications[one.application].most_devices for one in workload.requests)
     assert all(count < min(most, cluster.total) for count in cluster.configuration.values())
