@@ -61,8 +61,8 @@ def _run(
 
 def _check_writable(file: Path) -> None:
     """Find out before anything is measured whether the document can be written."""
-    new = not file.exists()
     try:
+        new = not file.exists()
         with file.open("a"):
             pass
         if new:
