@@ -20,6 +20,7 @@ from benchmarks.training.systems import (
     DDP,
     LBBSP,
     AdaptDLLike,
+    LinesAdaptive,
     Oracle,
     Proportional,
     ProportionalAdaptive,
@@ -38,6 +39,7 @@ FIXED: dict[str, Callable[[VirtualTruth, int], System]] = {
 ADAPTIVE: dict[str, Callable[[VirtualTruth], System]] = {
     "adaptdl-like": lambda of: AdaptDLLike(),
     "proportional adaptive": lambda of: ProportionalAdaptive(),
+    "lines adaptive": lambda of: LinesAdaptive(),
     "ours adaptive": lambda of: Learner(),
     "oracle adaptive": Oracle,
 }
