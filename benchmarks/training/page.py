@@ -13,10 +13,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.command import run
 from benchmarks.training.declared import CORE_MIXES, CORE_WORKLOADS, MIXES, SEEDS, WORKLOADS
 from benchmarks.training.judged import of_bound
 from benchmarks.training.plots import draw
-from benchmarks.training.report import OURS, RIVALS, Row
+from benchmarks.training.report import BESIDE, OURS, RIVALS, Row
+from staves.errors import InputError
 
 PAPER = {"ddp": 0.85, "adaptdl": 0.52}
 """Less time than plain DDP and than AdaptDL, at most, as Cannikin's abstract has it."""
@@ -26,16 +28,52 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.training.page")
     parser.add_argument("results", type=Path)
     parser.add_argument("folder", type=Path)
+    parser.add_argument("--partial", action="store_true", help="not of the whole core matrix")
     options = parser.parse_args()
-    document = json.loads(options.results.read_text())
+    document = _read(options.results)
+    if not options.partial:
+        _whole(document, options.results)
     words = (Path(__file__).parent / "page.md").read_text()
     for name, text in tables(document).items():
         words = words.replace("{{" + name + "}}", text)
     (options.folder / "training-benchmark.md").write_text(words)
-    kept = {key: value for key, value in document.items() if key != "cells"}
+    about = ("workload", "mix", "seed", "cpu_seconds")
+    cells = [{key: cell[key] for key in about} for cell in document["cells"]]
+    kept = {**document, "cells": cells}  # all that this page is made of
     path = options.folder / "training-benchmark.json"
     path.write_text(json.dumps(kept, indent=1) + "\n")
     draw(document["summary"], options.folder)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Return the results.
+
+    Raises:
+        InputError: it cannot be read, or holds none.
+    """
+    try:
+        document = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: {error}", hint="what the benchmark printed") from error
+    if not isinstance(document, dict) or not document.get("summary"):
+        raise InputError(f"{path}: holds no results", hint="what the benchmark printed")
+    return document
+
+
+def _whole(document: dict[str, Any], path: Path) -> None:
+    """Refuse what is not what the page's words are of.
+
+    Raises:
+        InputError: cells of the core matrix are missing, or the declaration has changed since.
+    """
+    ran = document["run"]
+    needed = {"workloads": CORE_WORKLOADS, "mixes": CORE_MIXES, "seeds": SEEDS}
+    missing = [each for part, names in needed.items() for each in names if each not in ran[part]]
+    if missing:
+        without = ", ".join(map(str, missing))
+        raise InputError(f"{path}: is without {without}", hint="--partial writes it all the same")
+    if not document["declaration"]["unchanged"]:
+        raise InputError(f"{path}: what is declared has changed since", hint="run it anew")
 
 
 def tables(document: dict[str, Any]) -> dict[str, str]:
@@ -44,8 +82,7 @@ def tables(document: dict[str, Any]) -> dict[str, str]:
     return {
         "run": _run(document),
         "command": _command(document["run"]),
-        "frozen": f"{document['declaration']['frozen_on']}"
-        + ("" if document["declaration"]["unchanged"] else " (AND CHANGED SINCE)"),
+        "frozen": document["declaration"]["frozen_on"],
         "verdicts": _verdicts(document["verdicts"]),
         "times": _times(rows),
         "beside": _beside(rows),
@@ -119,13 +156,14 @@ def _times(rows: Sequence[Row]) -> str:
             f"ddp at {row['ddp_largest_efficient']}",
             f"ddp at {row['ddp_best']}",
             *RIVALS,
+            *BESIDE,
         ]
         cells = [_share(less.get(rival)) for rival in rivals]
         cells[1] += f" [{row['ddp_largest_efficient']}]"
         cells[2] += f" [{row['ddp_best']}]"
         lines.append([row["workload"], row["mix"], *cells])
     head = ["workload", "mix", "DDP at B0", "DDP, largest efficient", "DDP at its best"]
-    return _table([*head, "AdaptDL-like", "proportional + adaptive"], lines)
+    return _table([*head, "AdaptDL-like", "proportional + adaptive", "lines + adaptive"], lines)
 
 
 def _systems(rows: Sequence[Row]) -> str:
@@ -154,15 +192,21 @@ def _beside(rows: Sequence[Row]) -> str:
         "DDP at its best fixed batch, in hindsight": lambda row: f"ddp at {row['ddp_best']}",
         "AdaptDL-like": lambda row: "adaptdl-like",
         "proportional + adaptive": lambda row: "proportional adaptive",
+        "lines + adaptive": lambda row: "lines adaptive",
     }
     paper = {"DDP at B0": PAPER["ddp"], "AdaptDL-like": PAPER["adaptdl"]}
     lines = []
     for rival, name in rivals.items():
         found = [row["less_time"].get(name(row)) for row in rows]
         medians = [-math.inf if each is None else each["median"] for each in found]
-        cells = [_percent(of(medians)) for of in (statistics.median, min, max)]
-        lines.append([rival, *cells, f"{100 * paper[rival]:.0f} %" if rival in paper else "-"])
-    head = ["ours, adaptive, against", "median of the cells", "worst cell", "best cell"]
+        core = [m for m, row in zip(medians, rows, strict=True) if row["mix"] in CORE_MIXES]
+        of = (statistics.median(core), statistics.median(medians), min(medians), max(medians))
+        faster = [row["faster_beyond_noise"].get(name(row)) for row in rows]
+        told = "-" if None in faster else f"{sum(map(bool, faster))} of {len(faster)}"
+        most = f"{100 * paper[rival]:.0f} %" if rival in paper else "-"
+        lines.append([rival, *map(_percent, of), told, most])
+    head = ["ours, adaptive, against", f"median of {len(core)} core cells"]
+    head += [f"of all {len(rows)}", "worst cell", "best cell", "faster beyond noise"]
     return _table([*head, "at most, in Cannikin's abstract"], lines)
 
 
@@ -184,7 +228,7 @@ def _balance(rows: Sequence[Row]) -> str:
 def _regret(rows: Sequence[Row]) -> str:
     lines = []
     for row in rows:
-        for name in (OURS, *RIVALS, "oracle adaptive"):
+        for name in (OURS, *RIVALS, *BESIDE, "oracle adaptive"):
             of = row["systems"][name]
             cells = [
                 "-" if of[part] is None else f"{100 * of[part]['median']:.1f} %"
@@ -244,4 +288,4 @@ def _declared(rows: Sequence[Row]) -> str:
 __all__ = ["PAPER", "main", "of_bound", "tables"]
 
 if __name__ == "__main__":
-    main()
+    run("benchmarks.training.page", main)

@@ -11,6 +11,7 @@ from benchmarks.training.report import OURS, Row
 _NAMES = {
     OURS: "ours, adaptive",
     "oracle adaptive": "oracle, adaptive",
+    "lines adaptive": "lines + adaptive",
     "proportional adaptive": "proportional + adaptive",
     "adaptdl-like": "AdaptDL-like",
 }

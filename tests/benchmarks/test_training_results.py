@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -34,6 +36,7 @@ from staves.steptime import (
 from staves.training import VirtualStep, VirtualTruth
 
 TINY = WORKLOADS[0]
+ROOT = Path(__file__).parents[2]
 THREE = VirtualTruth(
     StepTimeModel(
         tuple(
@@ -217,3 +220,44 @@ def test_a_missed_target_has_no_ratio_and_is_named() -> None:
     named = next(v for v in judge([row]) if v["what"] == "targets not reached")
     assert named["value"] == "adaptdl-like in w on m (1 of 2)"
     assert math.isclose(row["systems"]["adaptdl-like"]["reached"], 1)
+
+
+def document() -> dict[str, Any]:
+    """What a run of one cell prints."""
+    ddp: list[float | None] = [100.0, 90.0]
+    ran = cells(ddp=ddp, large=ddp, even=ddp, simple=ddp, ours=[50.0, 45.0])
+    ran = [{**cell, "cpu_seconds": 60.0} for cell in ran]
+    rows = summary(ran)
+    return {
+        "declaration": {"frozen_on": "today", "fingerprint": "f", "unchanged": True},
+        "run": {"workloads": ["w"], "mixes": ["m"], "seeds": [0, 1]},
+        "verdicts": judge(rows),
+        "summary": rows,
+        "cells": ran,
+    }
+
+
+def make_page(*arguments: object) -> tuple[int, str]:
+    """Return the exit code, and what is said."""
+    command = [sys.executable, "-m", "benchmarks.training.page", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "line 1"),
+        ("[]", "holds no results"),
+        ('{"summary": []}', "holds no results"),
+        ("whole", "is without images, language, speech"),
+    ],
+)
+def test_a_page_is_made_of_whole_results_only(tmp_path: Path, text: str, message: str) -> None:
+    results = tmp_path / "results.json"
+    results.write_text(json.dumps(document()) if text == "whole" else text)
+    code, said = make_page(results, tmp_path)
+    assert code == 2
+    assert message in said
+    assert len(said.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == [results]

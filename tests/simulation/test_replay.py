@@ -201,10 +201,10 @@ def test_in_place_the_survivors_keep_what_was_done() -> None:
             return Decision({job.id: view.capacity for job in view.jobs if any(view.capacity)})
 
     conditions = Conditions(5, failure_seconds=100.0, repair_seconds=50.0, in_place=True)
-    (result,) = replay(All(), small.cluster(a=4), jobs, conditions=conditions).jobs
+    (result,) = replay(All(), small.cluster(a=3), jobs, conditions=conditions).jobs
     assert result.failures > 0
     assert result.lost == 0.0
-    assert {len(span.allocation) for span in result.spans} >= {12, 16}
+    assert {len(span.allocation) for span in result.spans} >= {8, 12}
 
 
 def test_equal_seeds_give_equal_bytes() -> None:

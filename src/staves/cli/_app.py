@@ -7,6 +7,7 @@ import typer
 import staves
 from staves.cli._doctor import doctor
 from staves.cli._down import down
+from staves.cli._estimate import estimate
 from staves.cli._explain import explain
 from staves.cli._logs import logs
 from staves.cli._nodes import drain, nodes, undrain
@@ -70,6 +71,7 @@ app.command()(undrain)
 app.command()(queue)
 app.command()(simulate)
 app.command()(policies)
+app.command()(estimate)
 app.add_typer(trace, name="trace")
 app.command()(doctor)
 app.command()(schema)

@@ -16,20 +16,38 @@ from staves.estimation._sia_rates import (
 )
 from staves.estimation._speeds import relative_speeds
 from staves.estimation._steps import TypeLines
+from staves.estimation.filtering import (
+    Cell,
+    CollaborativeFilter,
+    FilteredRates,
+    History,
+    Measured,
+    Prediction,
+    Probe,
+    cells_of,
+)
 
 __all__ = [
     "LOSS",
     "BatchChoice",
     "BatchLimits",
+    "Cell",
+    "CollaborativeFilter",
     "EvenRates",
+    "FilteredRates",
     "GradientStatistics",
     "GuessedRates",
+    "History",
     "JobProfile",
+    "Measured",
     "Point",
+    "Prediction",
+    "Probe",
     "ProfileRates",
     "SiaRates",
     "ThroughputFit",
     "TypeLines",
+    "cells_of",
     "choose_batch",
     "fit_throughput",
     "relative_speeds",

@@ -31,10 +31,12 @@ from staves.simulation._work import FluidWork, Placement, Submission, Work
 from staves.simulation._workload import Request, Workload
 from staves.simulation.readers import (
     NodeList,
+    Sheet,
     ThroughputTable,
     read_availability,
     read_file,
     read_node_list,
+    read_sheet,
     read_workload,
 )
 
@@ -70,6 +72,7 @@ __all__ = [
     "Placement",
     "Request",
     "Setup",
+    "Sheet",
     "SimulatedEngine",
     "SimulatedTraining",
     "Simulation",
@@ -96,6 +99,7 @@ __all__ = [
     "read_file",
     "read_node_list",
     "read_profiles",
+    "read_sheet",
     "read_workload",
     "replay",
     "run",

@@ -17,6 +17,7 @@ from staves.simulation.readers._registry import (
     read_node_list,
     read_workload,
 )
+from staves.simulation.readers._sheet import Sheet, read_sheet
 from staves.simulation.readers._table import Cell, ThroughputTable
 
 __all__ = [
@@ -27,11 +28,13 @@ __all__ = [
     "Contents",
     "NodeList",
     "Recognised",
+    "Sheet",
     "ThroughputTable",
     "is_folder_of_tables",
     "read_availability",
     "read_file",
     "read_node_list",
+    "read_sheet",
     "read_tables",
     "read_throughputs",
     "read_workload",

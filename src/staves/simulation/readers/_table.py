@@ -52,6 +52,19 @@ class Cell:
     throughput: float
 
 
+def cell_in(row: Row) -> Cell:
+    """Return the cell that a line of `COLUMNS` is about; its throughput is 0 where it says none.
+
+    Raises:
+        InputError: a column is empty or no number, or there are more nodes than devices.
+    """
+    job, kind = row.text("job"), row.text("device_type")
+    devices, nodes = row.count("devices", least=1), row.count("nodes", least=1)
+    if nodes > devices:
+        raise row.error("nodes", f"{nodes} nodes for {devices} devices")
+    return Cell(job, kind, devices, nodes, speed(row, "throughput"))
+
+
 @dataclass(frozen=True, slots=True)
 class ThroughputTable:
     """Throughputs of many jobs; their units differ by job, never within one.

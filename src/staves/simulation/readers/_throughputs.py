@@ -21,6 +21,7 @@ from staves.simulation.readers._table import (
     Cell,
     Measured,
     ThroughputTable,
+    cell_in,
     nodes_of,
     speed,
     table,
@@ -33,15 +34,11 @@ def _read_own(source: Source) -> ThroughputTable:
 
     def lines() -> Iterator[Measured]:
         for row in source.rows(COLUMNS):
-            job, kind = row.text("job"), row.text("device_type")
-            devices, nodes = row.count("devices", least=1), row.count("nodes", least=1)
-            if nodes > devices:
-                raise row.error("nodes", f"{nodes} nodes for {devices} devices")
-            value = speed(row, "throughput")
-            if value == 0:
+            cell = cell_in(row)
+            if cell.throughput == 0:
                 tally.drop(FAILED, row.line)
                 continue
-            yield Measured(Cell(job, kind, devices, nodes, value), line=row.line)
+            yield Measured(cell, line=row.line)
 
     return table(source, lines(), tally)
 

@@ -1,0 +1,1 @@
+"""Throughput of unseen cells on public tables: the filter beside other factorisations."""
