@@ -172,10 +172,13 @@ def draw(result: dict[str, Any], path: Path) -> None:
         axes.loglog(sizes, seconds, marker="o", label=f"{of}^{one['exponent']:.2f}")
         axes.set(xlabel=f"{of} ({number:,} {other})", xticks=sizes)
         axes.set_xticklabels([f"{size:,}" for size in sizes])
-        axes.minorticks_off()
         axes.grid(alpha=0.3)
         axes.legend()
-    figure.axes[0].set_ylabel("CPU seconds of a decision")
+    ticks = [0.05, 0.1, 0.2, 0.5, 1.0]
+    figure.axes[0].set(ylabel="CPU seconds of a decision", yticks=ticks, ylim=(0.04, 1.1))
+    figure.axes[0].set_yticklabels(map(str, ticks))
+    for axes in figure.axes:
+        axes.minorticks_off()
     figure.savefig(path, dpi=90, metadata={"Software": None})
 
 

@@ -84,3 +84,15 @@ def test_reasons_of_many_jobs_name_who_has_it_and_who_waits_ahead() -> None:
         for option in decision.reasons[job.id].alternatives:
             if " more from the " in option.why:
                 assert option.why.split(" gains")[0].split(" and others")[0] in names - {job.label}
+
+
+def test_a_reason_says_whether_the_deadline_is_met() -> None:
+    def told(deadline: float) -> str:
+        job = JobView("one", 0.0, Scaling((1.0,)), 7200.0, start_pause=60.0, deadline=deadline)
+        view = View(100.0, ("a",), (1,), ((1,),), (job,))
+        return Heet().decide(view).reasons["one"].text
+
+    assert "That meets its deadline, in 2.1 h." in told(100.0 + 7500.0)
+    assert "That misses its deadline, in 2.0 h." in told(100.0 + 7250.0)
+    assert "Its deadline has passed." in told(99.0)
+    assert "deadline" not in told(np.inf)

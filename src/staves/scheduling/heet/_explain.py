@@ -95,6 +95,7 @@ class _Told:
             text += f" {faster} as fast, but {better.why}."
         elif item.rates.max() <= mine.rate * _EQUAL:
             text += " Nothing that it may use would be faster."
+        text += _deadline(self._view.now, item.job, mine)
         if mine.price:
             text += f" That is worth {mine.utility:.2g} to it, and {mine.price:.2g} to others."
         return Reason(text, mine, others)
@@ -169,6 +170,17 @@ class _Told:
             pause = "" if not other.pause else f", a pause of {_duration(other.pause)}"
             return f"not by enough to pay for the change{pause}"
         return "it is not faster"
+
+
+def _deadline(now: float, job: JobView, mine: Option) -> str:
+    """Return whether what the job got meets its deadline, as a sentence after a space."""
+    if math.isinf(job.deadline) or math.isinf(mine.seconds):
+        return ""
+    left = job.deadline - now
+    if left < 0:
+        return " Its deadline has passed."
+    meets = "meets" if mine.seconds + (mine.pause or 0.0) <= left else "misses"
+    return f" That {meets} its deadline, in {_duration(left)}."
 
 
 def _rate(rate: float) -> str:

@@ -21,9 +21,9 @@ from staves.scheduling.heet._utility import Weighing, Weights
 class Heet(Policy):
     """Give each job the configuration, mixed ones included, that makes the sum of values largest.
 
-    One exact decision matches jobs to types and sizes at once: admission, growth into idle devices,
-    shrinking for others and moves between types are no separate steps. The decision holds the value
-    of the sum, and the bound of its linear relaxation over the configurations that were weighed.
+    One decision matches jobs to types and sizes at once: exactly where jobs are few, by prices and
+    trades where they are many. It holds the value of the sum, and a bound: that of the linear
+    relaxation over the configurations that were weighed, or a dual value little above it.
 
     Args:
         weights: what may be tuned; the defaults are for jobs that change in place.

@@ -54,6 +54,10 @@ class Weights:
         rank: of the delay of the jobs behind, beside a job's own; 0: each counts for itself only.
         wait_target: seconds of waiting after which a job counts double.
         exponent: of the own delay.
+        deadline: how much more what meets a job's deadline counts once there is no time left to
+            wait. Nothing is added while the job could wait for `deadline_slack` times its own path,
+            or for the horizon, and meet it all the same; nor where nothing meets it any more.
+        deadline_slack: see there.
     """
 
     hysteresis: float = 1.03
@@ -61,6 +65,8 @@ class Weights:
     rank: float = 1.0
     wait_target: float = 3600.0
     exponent: float = 0.8
+    deadline: float = 3.0
+    deadline_slack: float = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,6 +159,8 @@ class _Standing:
     weight: Array
     pause: Array  # of a change
     pause_left: Array
+    due: Array  # seconds to its deadline; inf for none
+    urgency: Array  # what meeting that counts more
 
     def of(self, jobs: Rows) -> _Standing:
         return _Standing(*(getattr(self, each.name)[jobs] for each in fields(self)))
@@ -183,7 +191,8 @@ class Weighing:
         self._horizon = max(weights.horizon, 2 * longest)
         self._ranked: Array | None = None  # W of all jobs, ascending
         self.table, rates, self.mine, self.owner = all_worth(offers, len(view.types))
-        self._standing = self._stand(view.jobs, offers, (self.table, rates, self.owner))
+        self._now = view.now
+        self._standing = self._stand(view.jobs, offers, (self.table, rates, self.owner, self.mine))
         self.utility = self._utility(self._standing.of(self.owner), rates, self.mine)
 
     @property
@@ -203,7 +212,11 @@ class Weighing:
 
     def anew(self, index: int, one: Offer) -> Weighed:
         """Let a job have another offer, and return what it is worth among the others as before."""
-        rows = one.table, one.rates, np.zeros(len(one.rates), dtype=np.int64)
+        nobody, whose = (
+            np.zeros(len(one.rates), dtype=bool),
+            np.zeros(len(one.rates), dtype=np.int64),
+        )
+        rows = one.table, one.rates, whose, nobody
         self._offers[index] = one
         changed = self._stand([self._jobs[index]], [one], rows)
         for each in fields(changed):
@@ -214,7 +227,7 @@ class Weighing:
         self,
         jobs: Sequence[JobView],
         offers: Sequence[Offer],
-        rows: tuple[Table, Array, Rows],
+        rows: tuple[Table, Array, Rows, Mask],
     ) -> _Standing:
         facts = [
             (
@@ -222,26 +235,34 @@ class Weighing:
                 job.start_pause if job.current is None else job.resize_pause,
                 job.pause_left,
                 _work_left(job, one.table, one.rates),
+                job.deadline - self._now,
             )
             for job, one in zip(jobs, offers, strict=True)
         ]
-        weight, pause, left, remaining = np.array(facts, dtype=np.float64).reshape(-1, 4).T
-        table, rates, owner = rows
+        weight, pause, left, remaining, due = np.array(facts, dtype=np.float64).reshape(-1, 5).T
+        table, rates, owner, mine = rows
         seconds = remaining[owner] / rates
         cost = np.zeros(len(rates))
         for speed, counts in zip(self._speeds.tolist(), table.T, strict=True):
             cost += speed * counts
         begin = np.flatnonzero(np.diff(owner, prepend=-1))
-        top, path, work = np.full((3, len(jobs)), np.nan)
+        top, path, work, soonest = np.full((4, len(jobs)), np.nan)
         if len(begin):
             some = owner[begin]
             top[some] = np.maximum.reduceat(rates, begin)
             path[some] = np.maximum(np.minimum.reduceat(seconds, begin), 1.0)
             work[some] = np.minimum.reduceat(seconds * cost, begin) / self._cluster
+            ends = seconds + np.where(mine, left[owner], pause[owner])
+            soonest[some] = np.minimum.reduceat(ends, begin)
         if self._ranked is None:
             self._ranked = np.sort(work[~np.isnan(work)])
-        behind = len(self._ranked) - np.searchsorted(self._ranked, work, side="right")
-        return _Standing(top, path, work, behind.astype(np.float64), weight, pause, left)
+        ahead = np.searchsorted(self._ranked, work, side="right").astype(np.float64)
+        behind: Array = len(self._ranked) - ahead
+        slack = due - soonest
+        patience = np.maximum(self._horizon, self._weights.deadline_slack * path)
+        urgency = self._weights.deadline * np.maximum(1 - slack / patience, 0.0)
+        urgency[~(slack >= 0)] = 0.0
+        return _Standing(top, path, work, behind, weight, pause, left, due, urgency)
 
     def _utility(self, standing: _Standing, rates: Array, mine: Mask) -> Array:
         path = standing.path
@@ -258,4 +279,6 @@ class Weighing:
             * (completion * path) ** self._weights.exponent
             * (1 + self._weights.rank * standing.behind * standing.work / path)
         )
+        if standing.urgency.any():
+            utility *= 1 + standing.urgency * (seconds + pause <= standing.due)
         return utility
