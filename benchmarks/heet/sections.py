@@ -86,9 +86,9 @@ SWEEP = (
     HEET,
     *_swept("exponent", 0.6, 1.2),
     *_swept("rank", 0.5, 2.0),
-    *_swept("hysteresis", 1.06, 1.1),
-    *_swept("horizon", 300.0, 1200.0),
-    *_swept("wait_target", 1800.0, 7200.0),
+    *_swept("hysteresis", 1.06),
+    *_swept("horizon", 1200.0),
+    *_swept("wait_target", 1800.0),
 )
 """Around what is set; on the tuning files only."""
 
