@@ -4,7 +4,7 @@ DIR holds `pollux/traces` and `NO-LICENCE-STATED/sia/{traces,workloads}`, as the
 them. What may be tuned was tuned on the first two Philly and Helios workloads; all the others are
 reported. Tables on standard error, and as Markdown in FILE; with `--json` the document, every ratio
 with its interval, on standard output. With `--kept RUNS` every run's summary is kept there as a
-line of JSON once it is done, and what is there already is not run again.
+line of JSON once it is done; what is there already is not run again, whatever has changed since.
 """
 
 from __future__ import annotations
