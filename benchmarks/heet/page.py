@@ -19,10 +19,9 @@ decides about thousands of jobs, in place of the exact choice.""",
 Around what is set, over what is set, **on the tuning workloads only**. Differences below 2 % on
 four files mean nothing: the order of ties alone moves a file by 1-3 %.""",
     "mixing": """\
-Eight devices of each of the three types, fewer than a job may have, and a part of the jobs of each
-workload: heet over heet with one type a job. With one job in eight some devices would idle without
-mixed sets, with one in four few would. Rates of mixed sets are those of the step-time model, their
-sync that of the worst type.""",
+8 T4, 8 RTX 2080 Ti and 4 A100, of each fewer than most jobs may have, and a part of the jobs of
+each workload: heet over heet with one type a job. Rates of mixed sets are those of the step-time
+model, their sync that of the worst type. Cluster and loads were chosen on the tuning workloads.""",
     "robust": """\
 Speeds that policies are told are off by a factor for each job and set of types, exp(x), x normal
 with deviation 0.2; nodes fail at exponential times, are away for an hour in the mean, and jobs
@@ -110,5 +109,5 @@ def sections(document: Mapping[str, Any]) -> Iterator[str]:
                 parts += [f"{load.capitalize()}:", tables.of_ratios(ratios)]
             held = "holds" if part["holds"] else "does **not** hold"
             to_show = f"at most {part['most']:.2f} was to be shown: that {held}"
-            parts.append(f"With one job in {LOADS[0]} {to_show}.")
+            parts.append(f"With one job in {LOADS[0]}, {to_show}.")
         yield "\n\n".join(parts)
