@@ -45,6 +45,7 @@ def main() -> None:
     runs = Runs(given.kept, given.processes)
     parts = given.part or list(PARTS)
     document = {
+        "command": _command(given),
         "reported": names,
         "at_hand": len(there.reported()),
         "parts": {part: PARTS[part](runs, there, names) for part in parts},
@@ -55,6 +56,16 @@ def main() -> None:
         given.page.write_text(page(document), encoding="utf-8")
     if given.json:
         print(json.dumps(document))
+
+
+def _command(given: argparse.Namespace) -> str:
+    """Return what decides the figures, of what was asked for."""
+    words = ["python -m benchmarks.heet --data DIR"]
+    words += [f"--files {given.files}"] if given.files else []
+    words += [f"--trace {trace}" for trace in given.trace or ()]
+    words += [f"--part {part}" for part in given.part or ()]
+    words += [f"--page {given.page}"] if given.page else []
+    return " ".join(words)
 
 
 if __name__ == "__main__":

@@ -76,8 +76,7 @@ def page(document: Mapping[str, Any]) -> str:
     lines = [
         "# Heet beside other schedulers",
         "",
-        "Written by `python -m benchmarks.heet --data DIR --page docs/heet.md`, where DIR holds the"
-        " traces of Sia and Pollux.",
+        f"Written by `{document['command']}`, where DIR holds the traces of Sia and Pollux.",
         "",
         f"{len(names)} of the {document['at_hand']} reported workloads ({numbers}), on 64 devices:"
         " 24 T4, 24 RTX 2080 Ti and 16 A100. The weights were chosen on"

@@ -99,7 +99,8 @@ def test_the_page_says_what_was_reported_and_what_holds() -> None:
         "ratios": ratios(found, "sia"),
         "gates": judged(found, [Gate("heet", ("sia",), {AVERAGE: 0.7, MAKESPAN: 0.4})]),
     }
-    text = page({"reported": list(WORKLOADS), "at_hand": 15, "parts": {"adaptive": part}})
+    document = {"command": "python", "reported": list(WORKLOADS), "at_hand": 15}
+    text = page({**document, "parts": {"adaptive": part}})
     assert "3 of the 15 reported workloads (1 of Philly, 1 of Helios, 1 of newTrace)" in text
     assert all(name in text for name in TUNING)
     assert "| heet | sia | average JCT | 0.700 | 0.500 (0.500-0.500) | yes |" in text
