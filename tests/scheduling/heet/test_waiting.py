@@ -30,13 +30,19 @@ class Story:
     wait_target: float
 
     def played(self, weights: Weights) -> Simulation:
+        """Return what happens until the long job has started, and a little more."""
         names = "ab"[: len(self.capacity)]
         nodes = tuple(
             Node(f"n{g}", {name: n})
             for g, (name, n) in enumerate(zip(names, self.capacity, strict=True))
         )
         cluster = Cluster({name: DeviceType(name) for name in names}, nodes)
-        return simulate(Heet(weights), cluster, self.jobs)
+        until = ROUND
+        while True:
+            result = simulate(Heet(weights), cluster, self.jobs, until=until)
+            if result.jobs[0].started is not None:
+                return result
+            until *= 2
 
 
 def story(seed: int) -> Story:
