@@ -43,9 +43,12 @@ class Terms(Protocol):
 
 def usable(job: Terms, available: Sequence[int]) -> Counts:
     """Return how many of `available` devices of each type the job could have at most."""
+    types, most = job.types, job.maximum
     return tuple(
-        min(count, job.maximum) if job.types is None or g in job.types else 0
-        for g, count in enumerate(available)
+        [
+            (count if count < most else most) if types is None or g in types else 0
+            for g, count in enumerate(available)
+        ]
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,8 @@ from staves.scheduling._rigid import granted, impossible
 from staves.scheduling._view import Counts, Decision, JobView, Reason, View
 
 Array = NDArray[np.float64]
+
+_Alike = tuple[int, int, int, int, int, frozenset[int] | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,23 +80,35 @@ def ladders(jobs: Sequence[JobView], available: Sequence[int], *, rigid: bool = 
         available: devices of each type.
         rigid: only the size that a job asks for is looked at.
     """
-    types = len(available)
-    most = max([1, *(top for job in jobs for top in usable(job, available))])
-    rates = np.zeros((len(jobs), types, most + 1))
-    rows = [single(types, g, n) for g, top in enumerate(available) for n in range(1, top + 1)]
-    every = as_table([row for row in rows if sum(row) <= most], types)
-    kind, total = every.argmax(axis=1) if types else every.sum(axis=1), every.sum(axis=1)
-    known: dict[tuple[object, ...], tuple[NDArray[np.bool_], Array]] = {}
+    alike: dict[_Alike, list[int]] = {}
     for j, job in enumerate(jobs):
         # Jobs alike share their ladder; what is guaranteed to one is its own.
         own = j if job.guaranteed and job.current is not None else -1
         key = (own, id(job.rates), job.minimum, job.maximum, job.requested, job.types)
-        if key not in known:
-            fine = _allowed(job, available, every, rigid)
-            known[key] = fine, job.rates(every[fine]) if fine.any() else np.zeros(0)
-        fine, values = known[key]
-        rates[j, kind[fine], total[fine]] = values
+        alike.setdefault(key, []).append(j)
+    first = [jobs[members[0]] for members in alike.values()]
+    most = max([1, *(top for job in first for top in usable(job, available))])
+    every, kind, total = _steps(tuple(available), most)
+    rates = np.zeros((len(jobs), len(available), most + 1))
+    for job, members in zip(first, alike.values(), strict=True):
+        fine = _allowed(job, available, every, rigid)
+        if fine.any():
+            rates[np.array(members)[:, None], kind[fine], total[fine]] = job.rates(every[fine])
     return Ladders(tuple(jobs), rates)
+
+
+@lru_cache(maxsize=256)
+def _steps(available: Counts, most: int) -> tuple[Table, NDArray[np.int64], NDArray[np.int64]]:
+    """Return all rungs: configurations of up to `most` devices of one type, (C, G), the type of
+    each, (C,), and how many of it, (C,)."""
+    types = len(available)
+    rows = [single(types, g, n) for g, top in enumerate(available) for n in range(1, top + 1)]
+    every = as_table([row for row in rows if sum(row) <= most], types)
+    total = every.sum(axis=1)
+    kind = every.argmax(axis=1) if types else total
+    for array in (every, kind, total):
+        array.flags.writeable = False  # it is remembered
+    return every, kind, total
 
 
 def undominated(cost: Array) -> NDArray[np.int64]:
