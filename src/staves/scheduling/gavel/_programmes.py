@@ -192,7 +192,7 @@ class _Programme:
         """
         from scipy.optimize import linprog
 
-        result = linprog(
+        result = linprog(  # type: ignore[call-overload]  # its stub does not know sparse matrices
             -self._only_least,
             A_ub=self._matrix,
             b_ub=self._limits,
