@@ -23,7 +23,7 @@ def unpinned(view: View) -> Counts:
     """
     left = np.array(view.capacity, dtype=np.int64)
     for job in view.jobs:
-        if job.pinned and job.current is not None:
+        if job.current is not None and job.pinned:
             left -= np.array(job.current, dtype=np.int64)
     return tuple(np.maximum(left, 0).tolist())
 

@@ -76,9 +76,16 @@ class Growing:
         self.kind[j], self.size[j], self.rate[j] = g, size, self.ladders.rates[j, g, size]
         self._look(j)
         short = self.open & (self._next_kind == g) & (self.next_size - self.size > self._free[g])
-        self._look_at_waiting(np.flatnonzero(short & (self.kind < 0)))
-        for other in np.flatnonzero(short & (self.kind >= 0)).tolist():
-            self._look(other)
+        others = short.nonzero()[0]
+        if len(others):
+            waits = self.kind[others] < 0
+            self._look_at_waiting(others[waits])
+            for other in others[~waits].tolist():
+                self._look(other)
+
+    def least(self, j: int, g: int) -> int | None:
+        """Return the fewest devices of type g that run a job; None where none do."""
+        return int(self._least[j, g]) if self._least[j, g] < self.ladders.rates.shape[2] else None
 
     def start(self, j: int) -> bool:
         """Let a job that has nothing start; say whether it could."""

@@ -156,17 +156,17 @@ def _first(
     part = plan.sum(axis=1)
     waits = np.array([job.current is None for job in steps.jobs], dtype=bool)
     order = np.lexsort((-rho, -part, waits, part < whole)).tolist()
-    for allowed in (plan > 0, runs):
+    wanted, parts = need.tolist(), plan.tolist()
+    for allowed in ((plan > 0).tolist(), runs.tolist()):
         for i in order:
             if i in chosen:
                 continue
-            job = steps.jobs[i]
-            elsewhere = np.array(job.current or (0,) * len(left)) == 0
-            for g in np.lexsort((elsewhere, -plan[i])).tolist():
-                if allowed[i, g] and need[i] <= left[g]:
-                    chosen[i] = g
-                    left[g] -= int(need[i])
-                    break
+            fits = [g for g, room in enumerate(left) if allowed[i][g] and wanted[i] <= room]
+            if fits:
+                had = steps.jobs[i].current or (0,) * len(left)
+                g = min(fits, key=lambda g: (-parts[i][g], had[g] == 0))
+                chosen[i] = g
+                left[g] -= wanted[i]
     return chosen
 
 

@@ -80,6 +80,11 @@ class Active:
         self._spans: list[Span] = []
         self._pauses: list[Pause] = []
 
+    @property
+    def counts(self) -> Counts | None:
+        """Its devices of each type; None while it has none."""
+        return self._counts
+
     def advance(self, now: float) -> None:
         """Let time pass until `now`: no later than `next_mark`."""
         passed = now - self._at

@@ -282,18 +282,23 @@ class _Run:
                 f"the policy {self._policy.name} gave devices to {quoted(min(unknown))},"
                 " which is no active job"
             )
-        held = {a.job.id: a.allocation for a in ordered if a.allocation is not None}
-        pinned = {job.id for job in jobs if job.pinned}
-        placed = place(
-            self._devices,
-            decision.chosen,
-            self._types,
-            held,
-            placing=self._policy.placing,
-            fixed=pinned,
-        )
+        chosen = decision.chosen
+        # What is aligned may move though no counts have changed.
+        aligned = self._policy.placing == "aligned"
+        if aligned or any(chosen.get(a.job.id) != a.counts for a in ordered):
+            held = {a.job.id: a.allocation for a in ordered if a.allocation is not None}
+            pinned = {job.id for job in jobs if job.current is not None and job.pinned}
+            placed = place(
+                self._devices,
+                chosen,
+                self._types,
+                held,
+                placing=self._policy.placing,
+                fixed=pinned,
+            )
+            for active in ordered:
+                self._give(active, placed.get(active.job.id))
         for active in ordered:
-            self._give(active, placed.get(active.job.id))
             if active.choose_again():
                 self._foresee(active)
         self._lose_patience(bool(decision.chosen))
