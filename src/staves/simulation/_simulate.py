@@ -266,9 +266,7 @@ class _Run:
     def decide(self) -> None:
         """Ask the policy, and let the jobs have what it says."""
         self.advance(self.now)
-        ordered = sorted(
-            self.active.values(), key=lambda a: (a.job.submitted, self._index[a.job.id])
-        )
+        ordered = list(self.active.values())  # as they came: so they are in order of submission
         jobs = tuple(active.view(len(self._types)) for active in ordered)
         view = View(self.now, self._types, self._capacity, self._nodes, jobs)
         before = time.process_time()

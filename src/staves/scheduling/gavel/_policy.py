@@ -64,10 +64,13 @@ class _Rounds(Policy):
         priority = shares / self._received(jobs, len(free))
         # By type first, so that of equal pairs those of the first type win, jobs as they came.
         order = np.lexsort((-shares.T.ravel(), -priority.T.ravel()))
+        sizes, runs = [requested(job) for job in jobs], (rates > 0).tolist()
         for pair in order.tolist():
+            if not any(free):
+                break
             g, index = divmod(pair, len(jobs))
-            job, size = jobs[index], requested(jobs[index])
-            if job.id in chosen or size > free[g] or not rates[index, g]:
+            job, size = jobs[index], sizes[index]
+            if size > free[g] or not runs[index][g] or job.id in chosen:
                 continue
             free[g] -= size
             counts = single(len(free), g, size)
