@@ -123,6 +123,22 @@ def test_the_largest_least(seed: int) -> None:
 
 @given(seeds)
 @settings(max_examples=40, deadline=None)
+def test_jobs_alike_have_equal_shares(seed: int) -> None:
+    problem = random_problem(seed)
+    twice = Problem(
+        *(np.repeat(values, 2, axis=0) for values in (problem.rates, problem.need)),
+        problem.capacity,
+        *(np.repeat(values, 2) for values in (problem.weights, problem.remaining)),
+        *(np.repeat(values, 2) for values in (problem.done, problem.age)),
+    )
+    for allocate in (max_min, makespan, finish_time_fairness):
+        x = allocate(twice)
+        check_feasible(twice, x)
+        assert (x[::2] == x[1::2]).all()
+
+
+@given(seeds)
+@settings(max_examples=40, deadline=None)
 def test_the_fairest_finish_times(seed: int) -> None:
     problem = random_problem(seed)
     x = finish_time_fairness(problem)

@@ -143,12 +143,28 @@ def _affordable(needed: Callable[[float], Array], price: Array, low: float, high
     return low
 
 
+def _alike(rows: Array) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return of equal rows (J, N) the first, (K,), the number of each row's kind, (J,), and how
+    many rows each kind has, (K,); kinds in the order of their first rows."""
+    _, first, kind, count = np.unique(
+        rows, axis=0, return_index=True, return_inverse=True, return_counts=True
+    )
+    order = np.argsort(first)
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    return first[order], rank[kind.ravel()], count[order]
+
+
 def _sizes(problem: Problem) -> tuple[Array, Array]:
     return problem.need, problem.capacity
 
 
 class _Programme:
     """Throughput of at least z scale for every job, with z as large as it can be.
+
+    Jobs that are alike have equal shares, and are one job of as many times the devices here: no z
+    is larger without that, and of the corners that a simplex method would name, most run some of
+    these jobs for good and others not at all.
 
     Args:
         problem: jobs and devices.
@@ -159,31 +175,42 @@ class _Programme:
         # Loads for longer than most simulations decide.
         from scipy.sparse import csr_array
 
-        worth = problem.rates / scale[:, None]
-        self._shape = jobs, types = worth.shape
-        self._worth = worth[worth > 0] / worth.max()
-        # Each job's row by its own best rate, and z by the most that anyone needs of its best:
-        # jobs with all time before them would else have entries beyond what a solver can tell.
-        self._best = problem.rates.max(axis=1)
-        part = (problem.rates / self._best[:, None])[worth > 0]
-        lowest = scale / self._best
+        kept, self._kind, count = _alike(np.column_stack([problem.rates, problem.need, scale]))
+        rates, scale, types = problem.rates[kept], scale[kept], len(problem.capacity)
+        kinds = len(kept)
+        worth = rates / scale[:, None]
+        self._place = of_kind, of_type = np.nonzero(worth > 0)
+        self._worth = (count[:, None] * worth)[self._place] / worth.max()
+        # Each row by its own best rate, and z by the most that anyone needs of its best: jobs with
+        # all time before them would else have entries beyond what a solver can tell.
+        best = rates.max(axis=1)
+        part = (rates / best[:, None])[self._place]
+        lowest = scale / best
         lowest = np.maximum(lowest / lowest.max(), _LOWEST)
-        self._place = job, kind = np.nonzero(worth > 0)
-        column = np.arange(len(job))
+        self._unit = count * best
+        column = np.arange(len(of_kind))
         self._matrix = csr_array(
             (
-                np.concatenate([np.ones(len(job)), problem.need[job], -part, lowest]),
+                np.concatenate(
+                    [np.ones(len(column)), (count * problem.need[kept])[of_kind], -part, lowest]
+                ),
                 (
                     np.concatenate(
-                        [job, jobs + kind, jobs + types + job, jobs + types + np.arange(jobs)]
+                        [
+                            of_kind,
+                            kinds + of_type,
+                            kinds + types + of_kind,
+                            kinds + types + np.arange(kinds),
+                        ]
                     ),
-                    np.concatenate([column, column, column, np.full(jobs, len(job))]),
+                    np.concatenate([column, column, column, np.full(kinds, len(column))]),
                 ),
             ),
-            shape=(2 * jobs + types, len(job) + 1),
+            shape=(2 * kinds + types, len(column) + 1),
         )
-        self._limits = np.concatenate([np.ones(jobs), problem.capacity, np.zeros(jobs)])
-        self._only_least = np.append(np.zeros(len(job)), 1.0)
+        self._shape = kinds, types
+        self._limits = np.concatenate([np.ones(kinds), problem.capacity, np.zeros(kinds)])
+        self._only_least = np.append(np.zeros(len(column)), 1.0)
 
     def priced(self) -> tuple[Array, float, Array]:
         """Return an x of the largest z, that z in the programme's own unit, and prices, (J,).
@@ -203,7 +230,7 @@ class _Programme:
             raise StavesError(f"the scheduler's programme was not solved: {result.message}")
         least = float(result.x[-1])
         price = np.maximum(-result.ineqlin.marginals[-self._shape[0] :], 0.0)
-        return self._filled(result.x), least, price / self._best / least
+        return self._filled(result.x), least, (price / self._unit / least)[self._kind]
 
     def best(self, least: float | None = None) -> Array:
         """Return of all x of the largest z the one of the largest sum of throughput over scale:
@@ -225,7 +252,8 @@ class _Programme:
         """Return the x, (J, G), of a solution."""
         x = np.zeros(self._shape)
         x[self._place] = solution[:-1]
-        return x
+        filled: Array = x[self._kind]
+        return filled
 
     def _solved(self, gain: Array, low: Array) -> Array:
         from scipy.optimize import Bounds, LinearConstraint, milp
