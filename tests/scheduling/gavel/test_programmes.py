@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import fields, replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -125,11 +127,13 @@ def test_the_largest_least(seed: int) -> None:
 @settings(max_examples=40, deadline=None)
 def test_jobs_alike_have_equal_shares(seed: int) -> None:
     problem = random_problem(seed)
-    twice = Problem(
-        *(np.repeat(values, 2, axis=0) for values in (problem.rates, problem.need)),
-        problem.capacity,
-        *(np.repeat(values, 2) for values in (problem.weights, problem.remaining)),
-        *(np.repeat(values, 2) for values in (problem.done, problem.age)),
+    twice = replace(
+        problem,
+        **{
+            each.name: np.repeat(getattr(problem, each.name), 2, axis=0)
+            for each in fields(Problem)
+            if each.name != "capacity"
+        },
     )
     for allocate in (max_min, makespan, finish_time_fairness):
         x = allocate(twice)

@@ -162,9 +162,9 @@ def _sizes(problem: Problem) -> tuple[Array, Array]:
 class _Programme:
     """Throughput of at least z scale for every job, with z as large as it can be.
 
-    Jobs that are alike have equal shares, and are one job of as many times the devices here: no z
-    is larger without that, and of the corners that a simplex method would name, most run some of
-    these jobs for good and others not at all.
+    Jobs that are alike have equal shares, and are one job of as many times the devices here. That
+    takes nothing from z, and of the corners that a simplex method would name most run some of these
+    jobs for good and others not at all.
 
     Args:
         problem: jobs and devices.
