@@ -64,7 +64,7 @@ def measure(
     data: Path,
     names: Sequence[str],
     kinds: Sequence[JobKind],
-    files_each: int | None = None,
+    files_each: Mapping[str, int] | None = None,
     processes: int = 1,
     kept: Path | None = None,
 ) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def measure(
         data: folder of the public traces.
         names: of the policies; others are divided by the first.
         kinds: of jobs.
-        files_each: workloads of each trace at most; None for all.
+        files_each: workloads of a trace at most; all of a trace that is not named.
         processes: side by side.
         kept: where summaries of runs are, one line of JSON each, and come to be.
 
@@ -90,7 +90,7 @@ def measure(
         if not files:
             raise StavesError(f"no workload of {trace} in {data}", hint="see --data in --help")
         at_hand[trace] = len(files)
-        for file in files[:files_each]:
+        for file in files[: (files_each or {}).get(trace)]:
             made = material("sia-64", str(file), profiles, SETUPS["sia"])
             conditions = Conditions(free_moves=True)
             experiments += [
@@ -304,10 +304,17 @@ def _command(given: argparse.Namespace) -> str:
     """Return the command with all flags that were given; folders are the reader's own."""
     flags = [f" --policy {name}" for name in given.policy or ()]
     flags += [f" --job-kind {kind}" for kind in given.job_kind or ()]
-    flags += [f" --files {given.files}"] if given.files is not None else []
+    flags += [f" --files {trace}={count}" for trace, count in given.files or ()]
     flags += [f" --processes {given.processes}"] if given.processes > 1 else []
     flags += [" --kept RUNS"] if given.kept is not None else []
     return f"python -m benchmarks.field --data DIR{''.join(flags)} --page PAGE"
+
+
+def _count(text: str) -> tuple[str, int]:
+    trace, _, count = text.partition("=")
+    if trace not in TRACES or not count.isdecimal() or int(count) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r}: wanted TRACE=N, TRACE of {', '.join(TRACES)}")
+    return trace, int(count)
 
 
 def main() -> None:
@@ -316,7 +323,9 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="folder of the public traces")
     parser.add_argument("--policy", action="append", help="others are divided by the first")
     parser.add_argument("--job-kind", action="append", choices=tuple(KINDS))
-    parser.add_argument("--files", type=int, help="workloads of each trace at most")
+    parser.add_argument(
+        "--files", type=_count, action="append", metavar="TRACE=N", help="its first N workloads"
+    )
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--kept", type=Path, help="keep the runs there, and go on from them")
     parser.add_argument("--page", type=Path, help="write the tables there")
@@ -324,7 +333,9 @@ def main() -> None:
     others = sorted(name for name in policies() if name not in ("heet", GENETIC))
     names = given.policy or ["heet", *others]
     kinds = given.job_kind or ["adaptive", "elastic"]
-    document = measure(given.data, names, kinds, given.files, given.processes, given.kept)
+    document = measure(
+        given.data, names, kinds, dict(given.files or ()), given.processes, given.kept
+    )
     for kind, told in document["kinds"].items():
         print(f"{KINDS[kind]}\n{table(told)}\n", file=sys.stderr)
     print(f"{document['cpu_seconds'] / 60:.1f} CPU minutes", file=sys.stderr)

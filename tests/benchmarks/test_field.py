@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.field import compared, measure, page, table
+from benchmarks.field import TRACES, compared, measure, page, table
 
 from staves.errors import StavesError
 
@@ -57,8 +57,8 @@ def test_a_page_says_how_much_was_run_and_where_orders_hold() -> None:
         "workloads_at_hand": {"philly": 5, "saturn": 7, "newtrace": 7},
         "runs": RUNS,
     }
-    text = page(made, ["pollux", "sia"], "python -m benchmarks.field --files 3 --page PAGE")
-    assert "Written by `python -m benchmarks.field --files 3 --page PAGE`" in text
+    text = page(made, ["pollux", "sia"], "python -m benchmarks.field --page PAGE")
+    assert "Written by `python -m benchmarks.field --page PAGE`" in text
     assert "Minutes of CPU: 18; all 19 would take about 38." in text
     assert "on 9 of the 19 workloads at hand, the first of each trace (3 of Philly" in text
     assert "* `sia` before `pollux`: on 9 of 9; 0.50 times its average completion time." in text
@@ -98,8 +98,9 @@ def test_unfinished_jobs_are_no_average() -> None:
 )
 def test_what_is_kept_is_not_run_again(tmp_path: Path) -> None:
     kept = tmp_path / "runs.jsonl"
-    first = measure(DATA, ["fifo"], ["elastic"], files_each=1, kept=kept)
+    one = dict.fromkeys(TRACES, 1)
+    first = measure(DATA, ["fifo"], ["elastic"], files_each=one, kept=kept)
     before = kept.read_text()
     assert len(before.splitlines()) == 3
-    assert measure(DATA, ["fifo"], ["elastic"], files_each=1, kept=kept) == first
+    assert measure(DATA, ["fifo"], ["elastic"], files_each=one, kept=kept) == first
     assert kept.read_text() == before
