@@ -43,7 +43,7 @@ RATIOS = {
 ORDERS: Mapping[tuple[str, str], str] = {
     ("sia", "pollux"): "its paper compares adaptive jobs, and with a Pollux that knows no types and"
     " searches, where ours weighs every type and is exact; the numbers of devices that Sia leaves"
-    " out are not the reason, with all of them it is slower still",
+    " out are not the reason: with all of them it is slower on the second and third Philly workload",
     ("pollux", "gavel"): "",
     ("pollux", "tiresias"): "",
     ("pollux", "optimus"): "",
@@ -106,7 +106,8 @@ def measure(
         if kept is not None:
             with kept.open("a", encoding="utf-8") as lines:
                 lines.write(json.dumps(run) + "\n")
-        told = f"{len(runs)}/{len(experiments)}: {run['policy']}, {run['workload']}"
+        done = sum(_key(one) in runs for one in experiments)
+        told = f"{done}/{len(experiments)}: {run['policy']}, {run['workload']}"
         seconds = run["summary"]["cpu_seconds"]
         print(f"benchmarks: {told}: {seconds:.1f} s", file=sys.stderr, flush=True)
     ordered = [runs[_key(one)] for one in experiments]

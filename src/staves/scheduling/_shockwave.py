@@ -38,12 +38,13 @@ class Shockwave(Policy):
 
     The paper's programme names whole rounds one by one, and predicts how batch sizes will change.
     Here a plan says what part of the window a job has on each type, which a linear programme finds,
-    at present speeds. Who needs the whole window runs first, then who runs already; what does not
-    fit is passed over, and each round plans anew. What is in a pause stays as it is, and a pause
+    at present speeds. Who needs the whole window runs first, then who runs already, where it runs
+    if the plan has a round of it there; what does not fit is passed over, and each round plans
+    anew. What is in a pause stays as it is, and a pause
     takes its part of the window. How the rest of the longest job is scaled is our own, and so are
     the bounds of rho, 1 and 2, and that a job counts as having done a twentieth at least. These and
-    the regulariser were picked on the first Philly workload. Its paper's order is not reproduced:
-    there it is before Gavel in average completion time, here behind it, on that workload too.
+    the regulariser were picked on the first Philly workload. Its paper's order, before Gavel in
+    average completion time, is reproduced on some workloads only: see docs/field.md.
 
     Args:
         rounds: of the window.
