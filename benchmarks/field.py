@@ -43,7 +43,7 @@ RATIOS = {
 ORDERS: Mapping[tuple[str, str], str] = {
     ("sia", "pollux"): "its paper compares adaptive jobs, and with a Pollux that knows no types and"
     " searches, where ours weighs every type and is exact; the numbers of devices that Sia leaves"
-    " out are not the reason: with all of them it is slower on the second and third Philly workload",
+    " out are not the reason: with all of them it is slower still on Philly 2 and 3",
     ("pollux", "gavel"): "",
     ("pollux", "tiresias"): "",
     ("pollux", "optimus"): "",
