@@ -40,7 +40,7 @@ class Story:
         until = ROUND
         while True:
             result = simulate(Heet(weights), cluster, self.jobs, until=until)
-            if result.jobs[0].started is not None:
+            if result.jobs[0].started is not None or until > 1e6:
                 return result
             until *= 2
 
