@@ -13,7 +13,9 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy loads: its threads spin
 
@@ -34,7 +36,13 @@ def main() -> None:
     parser.add_argument(
         "--trace", action="append", choices=tuple(TRACES), help="of these traces only"
     )
-    parser.add_argument("--part", action="append", choices=tuple(PARTS), help="only these parts")
+    parser.add_argument(
+        "--part",
+        action="append",
+        metavar="NAME[=FILES]",
+        type=_part,
+        help=f"only these parts, of {', '.join(PARTS)}; each with its own --files",
+    )
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--kept", type=Path, help="keep the runs there, and go on from them")
     parser.add_argument("--page", type=Path, help="write the tables there")
@@ -43,12 +51,15 @@ def main() -> None:
     there = Workloads(given.data)
     names = there.reported(given.files, given.trace)
     runs = Runs(given.kept, given.processes)
-    parts = given.part or list(PARTS)
+    parts = dict(given.part or [(part, None) for part in PARTS])
     document = {
         "command": _command(given),
         "reported": names,
         "at_hand": len(there.reported()),
-        "parts": {part: PARTS[part](runs, there, names) for part in parts},
+        "parts": {
+            part: _measured(part, runs, there, there.reported(files or given.files, given.trace))
+            for part, files in parts.items()
+        },
     }
     for section in sections(document):
         print(f"{section}\n", file=sys.stderr)
@@ -58,12 +69,24 @@ def main() -> None:
         print(json.dumps(document))
 
 
+def _part(text: str) -> tuple[str, int | None]:
+    name, _, files = text.partition("=")
+    if name not in PARTS:
+        raise argparse.ArgumentTypeError(f"no part {name!r}: one of {', '.join(PARTS)}")
+    return name, int(files) if files else None
+
+
+def _measured(part: str, runs: Runs, there: Workloads, names: Sequence[str]) -> dict[str, Any]:
+    return {"workloads": list(names), **PARTS[part](runs, there, names)}
+
+
 def _command(given: argparse.Namespace) -> str:
     """Return what decides the figures, of what was asked for."""
     words = ["python -m benchmarks.heet --data DIR"]
     words += [f"--files {given.files}"] if given.files else []
     words += [f"--trace {trace}" for trace in given.trace or ()]
-    words += [f"--part {part}" for part in given.part or ()]
+    for part, files in given.part or ():
+        words.append(f"--part {part}={files}" if files else f"--part {part}")
     words += [f"--page {given.page}"] if given.page else []
     return " ".join(words)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from benchmarks.field import KINDS, TRACES
@@ -43,7 +43,7 @@ _READING = """\
 How to read the tables:
 
 * Ratios of times, below 1 is better: geometric means over the workloads, paired, in brackets
-  bootstrap 95 % intervals. Under a trace's name: its average completion times alone. *hours*: the
+  bootstrap 95 % intervals, which of few workloads are too narrow. Under a trace's name: its average completion times alone. *hours*: the
   mean average completion time.
 * *heet*: its own pauses (5 s in place, also to other types), mixed types, a decision at every
   event. *Published pauses*: every change is a restart of 15-250 s, as for all other systems here.
@@ -69,17 +69,13 @@ it."""
 def page(document: Mapping[str, Any]) -> str:
     """Return the page."""
     names: list[str] = document["reported"]
-    numbers = ", ".join(
-        f"{sum(name.startswith(f'{trace}/') for name in names)} of {label}"
-        for trace, label in TRACES.items()
-    )
     lines = [
         "# Heet beside other schedulers",
         "",
         f"Written by `{document['command']}`, where DIR holds the traces of Sia and Pollux.",
         "",
-        f"{len(names)} of the {document['at_hand']} reported workloads ({numbers}), on 64 devices:"
-        " 24 T4, 24 RTX 2080 Ti and 16 A100. The weights were chosen on"
+        f"{len(names)} of the {document['at_hand']} reported workloads ({_numbers(names)}), on 64"
+        " devices: 24 T4, 24 RTX 2080 Ti and 16 A100. The weights were chosen on"
         f" {', '.join(TUNING)}: these are in no table but that of the sweep.",
         "",
         _READING,
@@ -90,10 +86,20 @@ def page(document: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _numbers(names: Sequence[str]) -> str:
+    """Return how many workloads of each trace these are."""
+    return ", ".join(
+        f"{sum(name.startswith(f'{trace}/') for name in names)} of {label}"
+        for trace, label in TRACES.items()
+    )
+
+
 def sections(document: Mapping[str, Any]) -> Iterator[str]:
     """Yield the parts that were measured, each with its head."""
     for name, part in document["parts"].items():
         parts = [f"## {_HEADS[name]}"]
+        if part["workloads"] != document["reported"]:
+            parts.append(f"On fewer workloads: {', '.join(part['workloads'])}.")
         if name in ABOUT:
             parts.append(ABOUT[name])
         if "ratios" in part:

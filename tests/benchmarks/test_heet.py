@@ -96,11 +96,14 @@ def test_the_bound_stands_beside_the_settings() -> None:
 def test_the_page_says_what_was_reported_and_what_holds() -> None:
     found = runs(sia=2.0, heet=1.0)
     part = {
+        "workloads": list(WORKLOADS),
         "ratios": ratios(found, "sia"),
         "gates": judged(found, [Gate("heet", ("sia",), {AVERAGE: 0.7, MAKESPAN: 0.4})]),
     }
     document = {"command": "python", "reported": list(WORKLOADS), "at_hand": 15}
-    text = page({**document, "parts": {"adaptive": part}})
+    fewer = {"workloads": [WORKLOADS[0]], "ratios": ratios(found, "heet")}
+    text = page({**document, "parts": {"adaptive": part, "ablation": fewer}})
+    assert text.count("On fewer workloads: philly/workload-3.") == 1
     assert "3 of the 15 reported workloads (1 of Philly, 1 of Helios, 1 of newTrace)" in text
     assert all(name in text for name in TUNING)
     assert "| heet | sia | average JCT | 0.700 | 0.500 (0.500-0.500) | yes |" in text
