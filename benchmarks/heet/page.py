@@ -43,8 +43,8 @@ _READING = """\
 How to read the tables:
 
 * Ratios of times, below 1 is better: geometric means over the workloads, paired, in brackets
-  bootstrap 95 % intervals, which of few workloads are too narrow. Under a trace's name: its average completion times alone. *hours*: the
-  mean average completion time.
+  bootstrap 95 % intervals, which of few workloads are too narrow. Under a trace's name: its
+  average completion times alone. *hours*: the mean average completion time.
 * *heet*: its own pauses (5 s in place, also to other types), mixed types, a decision at every
   event. *Published pauses*: every change is a restart of 15-250 s, as for all other systems here.
   *One type*: no mixed types. *Rounds*: a decision every 60 s only, as Sia's. *Learned*: each
