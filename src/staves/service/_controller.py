@@ -27,6 +27,7 @@ from staves.service._facade import (
     UnknownName,
 )
 from staves.service._folder import ServiceFolder
+from staves.service._history import history_documents
 from staves.service._launching import job_folder
 from staves.service._measures import measures
 from staves.service._rows import Job
@@ -225,6 +226,10 @@ class Controller(Service):
             {"time": stored.time, **stored.document}
             for stored in self._store.decisions(limit=_SHOWN)
         ]
+
+    def history(self, *, owner: str | None) -> list[Document]:
+        """Return what jobs were measured at."""
+        return history_documents(self._store.measured(owner=owner))
 
     def queue(self) -> list[Document]:
         """Return the jobs that wait: by priority, then as they came.

@@ -156,6 +156,13 @@ class Service(ABC):
         """
 
     @abstractmethod
+    def history(self, *, owner: str | None) -> list[Document]:
+        """Return what jobs were measured at: job (an id), device_type, devices, nodes, throughput.
+
+        Throughput is in samples a second. These are the columns that `staves estimate` reads.
+        """
+
+    @abstractmethod
     def queue(self) -> list[Document]:
         """Return the jobs that wait, the next one first: id, name, owner, position, waits, ahead.
 
