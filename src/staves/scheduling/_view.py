@@ -61,6 +61,10 @@ class JobView:
         start_pause, resize_pause: seconds lost when it is started, and when it is changed in place.
         pause_left: seconds that are left of a pause under way.
         unmeasured: types on which it has never run (indices): its rates there are guesses.
+        probes: those of `unmeasured` that are worth a probe, the one that tells most first; None
+            where nothing tells which are.
+        log_std: how sure `rates` are: the standard deviation of ln(rate), of the same shapes; None
+            where nothing tells.
         name: how reasons name it; the id where it is empty.
         application: the kind of job that it is, where that has a name; empty for none.
         age: seconds since it first started; 0 before.
@@ -110,6 +114,8 @@ class JobView:
     unchanged: float = math.inf
     steps_left: float = math.inf
     settling: bool = False
+    probes: tuple[int, ...] | None = None
+    log_std: Rates | None = None
 
     @property
     def label(self) -> str:

@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -60,7 +61,15 @@ class Controller(Service):
 
     def __init__(self, home: Path, engine: Engine, policy: Policy, store: Store) -> None:
         self._home, self._engine, self._policy, self._store = home, engine, policy, store
-        self._turns = Turns(store, engine, policy, home=home, workdir_of=self._workdir_of)
+        self._learner = ThreadPoolExecutor(1, "staves-learner")
+        self._turns = Turns(
+            store,
+            engine,
+            policy,
+            home=home,
+            workdir_of=self._workdir_of,
+            executor=self._learner,
+        )
         self._lock = threading.RLock()
         self._wake = threading.Event()
         self._over = threading.Event()
@@ -80,6 +89,7 @@ class Controller(Service):
         self._wake.set()
         if self._thread.is_alive():
             self._thread.join()
+        self._learner.shutdown(cancel_futures=True)
         self._store.close()
 
     def shutdown(self) -> None:

@@ -69,7 +69,8 @@ class FilteredRates:
         Raises:
             InputError: there are more devices, or fewer, than the model knows of their type.
         """
-        return self._parts(configurations)[0].sum(axis=1)
+        rates: Array = self._parts(configurations)[0].sum(axis=1)
+        return rates
 
     def log_std(self, configurations: NDArray[np.int64]) -> Array:
         """Return the standard deviation of ln(throughput), (C,); 0 for no devices.
