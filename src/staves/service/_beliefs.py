@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from staves.engines._base import Status
@@ -107,9 +108,20 @@ def belief_of(
     types = tuple(cluster.configuration)
     if model is None:
         return Belief(profile.rates(types, speeds))
-    measured = cells_of(rounds, profile)
-    rates = InformedRates(profile, model, measured, types, node_sizes(cluster))
+    measured, sizes = cells_of(rounds, profile), node_sizes(cluster)
+    if measured or profile.lines:
+        rates = InformedRates(profile, model, measured, types, sizes)
+    else:
+        rates = _of_a_stranger(model, types, sizes)
     return Belief(rates, rates.log_std, measured, model)
+
+
+@lru_cache(maxsize=4)
+def _of_a_stranger(
+    model: CollaborativeFilter, types: tuple[str, ...], sizes: tuple[int, ...]
+) -> InformedRates:
+    """Return the rates of a job of which nothing is known: a long queue has many."""
+    return InformedRates(JobProfile(1), model, {}, types, sizes)
 
 
 def remaining(progress: Mapping[str, Any]) -> float:

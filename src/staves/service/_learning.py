@@ -15,6 +15,9 @@ logger = logging.getLogger(__name__)
 FEWEST_JOBS, FEWEST_CELLS = 3, 3
 """Past jobs, and measured cells of each, from which on they tell more than peaks and guesses."""
 
+_NEWS = 0.1
+"""Jobs that have ended since, as a share of those that were learned from: fewer change little."""
+
 Ladder = tuple[Cell, ...]
 
 
@@ -34,19 +37,19 @@ class Learning:
         self._fitting: Future[CollaborativeFilter | None] | None = None
 
     def model(self, cluster: Cluster) -> CollaborativeFilter | None:
-        """Return the newest model that there is; a fit of newer jobs begins where some have ended.
+        """Return the newest model that there is; where enough jobs have ended since, a fit begins.
 
         None where too few past jobs are known, or the first fit for this cluster is under way.
         """
         self.learned()
-        asked = self._store.past(), ladder_of(cluster)
-        if asked != self._asked and self._fitting is None:
-            self._asked = asked
+        past, ladder = self._store.past(), ladder_of(cluster)
+        if self._fitting is None and self._outdated(past, ladder):
+            self._asked = past, ladder
             if self._executor is None:
-                self._model, self._of = _fitted(self._store, *asked), asked[1]
+                self._model, self._of = _fitted(self._store, past, ladder), ladder
             else:
-                self._fitting = self._executor.submit(_fitted, self._store, *asked)
-        return self._model if self._of == asked[1] else None
+                self._fitting = self._executor.submit(_fitted, self._store, past, ladder)
+        return self._model if self._of == ladder else None
 
     def learned(self) -> bool:
         """Say, once, that a fit has come to its end."""
@@ -55,6 +58,12 @@ class Learning:
         self._model, self._of = self._fitting.result(), self._asked[1]
         self._fitting = None
         return True
+
+    def _outdated(self, past: tuple[str, ...], ladder: Ladder) -> bool:
+        if self._asked is None or self._asked[1] != ladder:
+            return True
+        known = self._asked[0]
+        return len(set(past) - set(known)) > _NEWS * len(known)
 
 
 def ladder_of(cluster: Cluster) -> Ladder:
