@@ -45,22 +45,29 @@ ADAPTIVE: dict[str, Callable[[VirtualTruth], System]] = {
 }
 """Systems that choose the batch."""
 
+BALANCED = "balanced"
+
+
+def names(workload: Workload) -> list[str]:
+    """Return the names of a cell's runs: at fixed batches, all balance, adaptive batches."""
+    return [*map(_fixed, _batches(workload)), BALANCED, *ADAPTIVE]
+
 
 def cell(results: Results, workload: Workload, mix: Mix, seed: int) -> dict[str, Any]:
     """Return the seconds to the target of every system, and what they are to be judged by."""
     before = results.cpu_seconds
     of = truth(workload, mix)
-    batches = [times * workload.reference for times in DDP_BATCHES]
+    batches = _batches(workload)
     kept = {
         batch: results.run(
-            (workload.name, f"seed {seed}", f"fixed {batch}"),
+            (workload.name, f"seed {seed}", _fixed(batch)),
             lambda batch=batch: asdict(trajectory(workload, seed, batch)),  # type: ignore[misc]
         )
         for batch in batches
     }
     paths = {batch: Trajectory.of(run) for batch, run in kept.items()}
     here = workload.name, f"seed {seed}", mix.name
-    balanced = results.run((*here, "balanced"), lambda: _balanced(of, workload, paths, seed))
+    balanced = results.run((*here, BALANCED), lambda: _balanced(of, workload, paths, seed))
     systems: dict[str, Any] = dict(balanced["systems"])
     for name, make in ADAPTIVE.items():
         systems[name] = results.run(
@@ -83,6 +90,14 @@ def cell(results: Results, workload: Workload, mix: Mix, seed: int) -> dict[str,
         "systems": systems,
         "cpu_seconds": results.cpu_seconds - before,
     }
+
+
+def _batches(workload: Workload) -> list[int]:
+    return [times * workload.reference for times in DDP_BATCHES]
+
+
+def _fixed(batch: int) -> str:
+    return f"fixed {batch}"
 
 
 def ceiling(of: VirtualTruth) -> float:

@@ -8,9 +8,12 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
+
+from benchmarks import command
+from staves.errors import InputError
 
 Document = dict[str, Any]
 
@@ -20,8 +23,8 @@ def run(
     about: str | None,
     measure: Callable[[], Document],
     told: Callable[[Document], Sequence[str]],
-) -> None:
-    """Measure, tell people on standard error, and write the JSON document.
+) -> NoReturn:
+    """Measure, tell people on standard error, write the JSON document, and exit.
 
     Args:
         module: that is run.
@@ -29,6 +32,15 @@ def run(
         measure: returns the document.
         told: its lines for people.
     """
+    command.run(f"benchmarks.training.{module}", lambda: _run(module, about, measure, told))
+
+
+def _run(
+    module: str,
+    about: str | None,
+    measure: Callable[[], Document],
+    told: Callable[[Document], Sequence[str]],
+) -> None:
     parser = argparse.ArgumentParser(prog=f"python -m benchmarks.training.{module}")
     parser.description = (about or "").partition("\n")[0]
     parser.add_argument(
@@ -36,6 +48,8 @@ def run(
     )
     options = parser.parse_args()
     torch.set_num_threads(1)
+    if options.json is not None:
+        _check_writable(options.json)
     document = measure()
     print("\n".join(told(document)), file=sys.stderr)
     text = json.dumps(document, indent=2) + "\n"
@@ -43,6 +57,20 @@ def run(
         sys.stdout.write(text)
     else:
         options.json.write_text(text)
+
+
+def _check_writable(file: Path) -> None:
+    """Find out before anything is measured whether the document can be written."""
+    try:
+        new = not file.exists()
+        with file.open("a"):
+            pass
+        if new:
+            file.unlink()
+    except OSError as error:
+        raise InputError(
+            f"--json: {file}: {error.strerror}", hint="name a file that can be written"
+        ) from error
 
 
 def progress(text: str) -> None:

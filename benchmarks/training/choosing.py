@@ -14,9 +14,12 @@ from dataclasses import replace
 
 import torch
 
+from benchmarks import command
 from benchmarks.training.declared import WORKLOADS
 from benchmarks.training.runs import ANY, trainer
 from benchmarks.training.systems import DDP
+from staves.errors import InputError
+from staves.training._arguments import positive_integer, seed_of
 
 
 def main() -> None:
@@ -27,6 +30,12 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=100)
     parser.add_argument("--times", type=int, default=1, help="the reference batch")
     options = parser.parse_args()
+    for rate in options.rate:
+        if not 0 < rate < math.inf:
+            raise InputError(f"--rate: {rate} is not positive and finite", hint="such as 0.01")
+    positive_integer("--steps", options.steps, "count steps")
+    positive_integer("--times", options.times, "1 is the reference batch itself")
+    seed_of("--seed", options.seed)
     torch.set_num_threads(1)
     declared = next(w for w in WORKLOADS if w.name == options.workload)
     for rate in options.rate:
@@ -51,4 +60,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    command.run("benchmarks.training.choosing", main)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from pathlib import Path
 
 FROZEN_ON = "2026-11-30"
@@ -16,9 +17,15 @@ _HERE = Path(__file__).parent
 def fingerprint() -> str:
     """Return the SHA-256 of the declaration: declared.py, evaluation.py and the workloads."""
     files = [_HERE / "declared.py", _HERE / "evaluation.py"]
+    files += sorted((_HERE / "workloads").glob("*.py"))
+    return digest((path.name, path) for path in files)
+
+
+def digest(files: Iterable[tuple[str, Path]]) -> str:
+    """Return the SHA-256 of files with their names, in that order."""
     whole = hashlib.sha256()
-    for path in [*files, *sorted((_HERE / "workloads").glob("*.py"))]:
-        whole.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    for name, path in files:
+        whole.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
     return whole.hexdigest()
 
 

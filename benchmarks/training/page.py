@@ -9,16 +9,16 @@ import argparse
 import json
 import math
 import statistics
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.command import run
 from benchmarks.training.declared import CORE_MIXES, CORE_WORKLOADS, MIXES, SEEDS, WORKLOADS
 from benchmarks.training.judged import of_bound
 from benchmarks.training.plots import draw
 from benchmarks.training.report import BESIDE, OURS, RIVALS, Row
-from staves.errors import InputError, StavesError
+from staves.errors import InputError
 
 PAPER = {"ddp": 0.85, "adaptdl": 0.52}
 """Less time than plain DDP and than AdaptDL, at most, as Cannikin's abstract has it."""
@@ -288,8 +288,4 @@ def _declared(rows: Sequence[Row]) -> str:
 __all__ = ["PAPER", "main", "of_bound", "tables"]
 
 if __name__ == "__main__":
-    try:
-        main()
-    except StavesError as error:
-        print(f"benchmarks: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
+    run("benchmarks.training.page", main)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any
@@ -16,6 +17,7 @@ from benchmarks.training.evaluation import Evaluator
 from benchmarks.training.systems import DDP
 from benchmarks.training.workloads import as_they_are
 from staves.convergence import best_batch, efficiency
+from staves.errors import TrainingError
 from staves.steptime import Communication, Device, Line, StepTimeModel
 from staves.training import (
     Adaptive,
@@ -62,7 +64,7 @@ def trajectory(workload: Workload, seed: int, batch: int) -> Trajectory:
     """Train at a fixed batch until the target."""
     run, evaluator = trainer(workload, seed, ANY, DDP(batch))
     scales = []
-    for step in run.steps(workload.most_samples // workload.reference):
+    for step in _steps(run, workload):
         evaluator.after(step)
         assert run.noise is not None
         scales.append(run.noise.scale)
@@ -71,6 +73,23 @@ def trajectory(workload: Workload, seed: int, batch: int) -> Trajectory:
     scale = statistics.median(scales[len(scales) // 2 :])
     known = scale if math.isfinite(scale) else None
     return Trajectory(batch, evaluator.steps, known, evaluator.loss)
+
+
+def _steps(run: VirtualTrainer, workload: Workload) -> Iterator[VirtualStep]:
+    """Yield the steps until the run is given up; one that diverges ends, and misses its target.
+
+    Raises:
+        TrainingError: it could not even begin.
+    """
+    taken = 0
+    try:
+        for step in run.steps(workload.most_samples // workload.reference):
+            taken += 1
+            yield step
+    except TrainingError as error:
+        if not taken:
+            raise
+        print(f"benchmarks: given up after {taken} steps: {error}", file=sys.stderr)
 
 
 def timed(of: Trajectory, truth: VirtualTruth, system: System, seed: int) -> float | None:
@@ -99,7 +118,7 @@ def adaptive(workload: Workload, truth: VirtualTruth, system: System, seed: int)
     """Train with a batch that adapts until the target."""
     run, evaluator = trainer(workload, seed, truth, system)
     steps = []
-    for step in run.steps(workload.most_samples // workload.reference):
+    for step in _steps(run, workload):
         evaluator.after(step)
         steps.append(step)
         if evaluator.over:

@@ -89,3 +89,11 @@ def test_pairs_that_disagree_count_by_their_jobs() -> None:
 def test_malformed_knowledge_is_refused(document: dict[str, object]) -> None:
     with pytest.raises(InputError, match="malformed"):
         JobProfile.from_knowledge(document, 8)
+
+
+def test_what_was_found_for_the_same_lines_is_remembered() -> None:
+    """Profiles are made anew for every decision; what they say seldom changes."""
+    first, second = (JobProfile.from_step("a", 2.0, 64) for _ in range(2))
+    assert first.rates(("a", "b")) is second.rates(("a", "b"))
+    assert first.rates(("a", "b")) is not first.rates(("a", "b"), {"a": 2.0})
+    assert first.rates(("a",)) is not JobProfile.from_step("a", 2.0, 32).rates(("a",))

@@ -327,3 +327,20 @@ def test_explaining_says_why_not(
     assert chosen.split() == ["chosen", "1xt4", "10", "-", "1", "-"]
     assert other.split(maxsplit=4)[:1] == ["2xt4"]
     assert other.rstrip().endswith("it is not faster")
+
+
+def test_explaining_tells_prices_and_pauses_where_the_policy_does(
+    staves: Run, service: FakeService, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit_directly(ask, "ada")
+    option = {"rate": 10.0, "seconds": 90.0, "utility": 1.5, "price": 0.25, "pause": 5.0}
+    options = [
+        {**option, "configuration": f"{n}xt4", "counts": {"t4": n}, "why": "no"} for n in (1, 2)
+    ]
+    document = {"text": "1 t4.", "chosen": options[0], "alternatives": options[1:]}
+    monkeypatch.setattr(service, "explain", lambda job: document)
+    *_, head, chosen, other = said(staves, "explain", "1").splitlines()
+    assert "utility" in head
+    assert head.index("utility") < head.index("price") < head.index("pause") < head.index("why")
+    assert chosen.split()[-3:] == ["0.25", "5s", "-"]
+    assert other.split()[-3:] == ["0.25", "5s", "no"]

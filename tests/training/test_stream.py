@@ -282,7 +282,7 @@ class Dying(DataLoader[Any]):
 def test_a_loader_worker_that_dies_is_an_error(
     run: staves.training.Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("staves.training._stream.DataLoader", Dying)
+    monkeypatch.setattr("staves.training._loader_options.DataLoader", Dying)
     with pytest.raises(TrainingError, match=r"died behind sample 4 of the stream's") as raised:
         train(run, run.loader(Numbers(30), num_workers=1))
     assert raised.value.hint == "DataLoader worker (pid(s) 7) exited unexpectedly"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import typer
@@ -22,19 +23,30 @@ def explain(job: Job, as_json: AsJson = False) -> None:
     options = [("chosen", document["chosen"])] if document["chosen"] else []
     options += [("", option) for option in document["alternatives"]]
     if options:
+        # Few policies have prices, and tell pauses.
+        further = [
+            head
+            for head in ("price", "pause")
+            if any(option.get(head) is not None for _, option in options)
+        ]
         print_table(
-            ("", "devices", "samples/s", "to its end", "utility", "why not"), map(_row, options)
+            ("", "devices", "samples/s", "to its end", "utility", *further, "why not"),
+            (_row(mark, option, further) for mark, option in options),
         )
 
 
-def _row(option: tuple[str, dict[str, Any]]) -> tuple[object, ...]:
-    mark, what = option
-    seconds = what.get("seconds")  # None: no end is known
+def _row(mark: str, option: dict[str, Any], further: Sequence[str]) -> tuple[object, ...]:
+    told = {"price": option.get("price"), "pause": _lasting(option.get("pause"))}
     return (
         mark or " ",
-        what["configuration"],
-        what.get("rate"),
-        None if seconds is None else lasting(seconds),
-        what.get("utility"),
-        None if mark else what.get("why"),
+        option["configuration"],
+        option.get("rate"),
+        _lasting(option.get("seconds")),  # None: no end is known
+        option.get("utility"),
+        *(told[head] for head in further),
+        None if mark else option.get("why"),
     )
+
+
+def _lasting(seconds: float | None) -> str | None:
+    return None if seconds is None else lasting(seconds)

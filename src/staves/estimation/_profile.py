@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from staves.errors import InputError
@@ -122,7 +123,7 @@ class JobProfile:
         speed = relative_speed or {}
         if not self.lines:
             return GuessedRates(self.batch, tuple(speed.get(name, 1.0) for name in types))
-        return ProfileRates(self.batch, self.type_lines(types, speed))
+        return _remembered(self.batch, self.type_lines(types, speed))
 
     def type_lines(self, types: Sequence[str], relative_speed: Mapping[str, float]) -> TypeLines:
         """Return the lines of all `types`, measured or scaled.
@@ -153,6 +154,15 @@ class JobProfile:
         factor = relative_speed.get(nearest, 1.0) / own
         forward, backward = self.lines[nearest]
         return _scaled(forward, factor), _scaled(backward, factor)
+
+
+@lru_cache(maxsize=2048)
+def _remembered(batch: int, lines: TypeLines) -> ProfileRates:
+    """Return the same rates for the same lines: what they were asked once need not be found again.
+
+    From one decision to the next most jobs have learned nothing new.
+    """
+    return ProfileRates(batch, lines)
 
 
 def _scaled(line: Line, factor: float) -> Line:

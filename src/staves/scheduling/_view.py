@@ -157,6 +157,9 @@ class Option:
         seconds: expected time to the job's end; inf where its work is not known.
         utility: what the policy maximised; comparable within one decision of one policy only.
         why: of an alternative: why it was not chosen, in words; empty for what was chosen.
+        price: of its devices, in utility: what others would give for them; None where the policy
+            has no prices.
+        pause: seconds that the job would stand still for it; None where that is not told.
     """
 
     counts: Counts
@@ -164,6 +167,8 @@ class Option:
     seconds: float
     utility: float
     why: str = ""
+    price: float | None = None
+    pause: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

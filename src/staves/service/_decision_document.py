@@ -70,5 +70,7 @@ def _option(option: Option, types: Sequence[str]) -> dict[str, Any]:
         "rate": option.rate,
         "seconds": option.seconds,
         "utility": option.utility,
+        "price": option.price,
+        "pause": option.pause,
         "why": option.why,
     }

@@ -10,7 +10,7 @@ from staves.simulation._application import Application, Statistics
 from staves.simulation._availability import Availability
 from staves.simulation._compare import FIGURES, compare
 from staves.simulation._conditions import Conditions
-from staves.simulation._decide_only import Timed, decide_only
+from staves.simulation._decide_only import Timed, decide_only, synthetic_view
 from staves.simulation._describe import demand, describe
 from staves.simulation._generate import generate
 from staves.simulation._intervals import interval, over_seeds
@@ -110,6 +110,7 @@ __all__ = [
     "summary",
     "synthetic_applications",
     "synthetic_jobs",
+    "synthetic_view",
     "to_own_form",
     "write_plot",
     "write_report",

@@ -15,7 +15,18 @@ from staves.scheduling import Counts, Decision, JobView, View, policy
 from staves.simulation._profile_work import ApplicationRates
 from staves.simulation._synthetic import synthetic_applications
 
-_KINDS = (("a100", 8, 0.25), ("rtx2080ti", 8, 0.375), ("t4", 4, 0.375))
+_Kinds = tuple[tuple[str, int, float], ...]  # name, devices of a node, share of all devices
+
+_THREE: _Kinds = (("a100", 8, 0.25), ("rtx2080ti", 8, 0.375), ("t4", 4, 0.375))
+_SIX: _Kinds = (
+    ("a100", 8, 0.125),
+    ("v100", 8, 0.125),
+    ("rtx6000", 8, 0.125),
+    ("a10", 4, 0.125),
+    ("rtx2080ti", 8, 0.25),
+    ("t4", 4, 0.25),
+)
+_LARGE = 1000  # devices from which a cluster is of six types
 _REPEATS = 5
 
 
@@ -75,7 +86,7 @@ def decide_only(name: str, jobs: int, devices: int, seed: int = 0) -> Timed:
         InputError: there is no such policy.
     """
     chosen = policy(name)
-    seen = view(jobs, devices, seed)
+    seen = synthetic_view(jobs, devices, seed)
     decision = chosen.decide(seen)
     seconds = []
     for _ in range(_REPEATS):
@@ -85,12 +96,16 @@ def decide_only(name: str, jobs: int, devices: int, seed: int = 0) -> Timed:
     return Timed(decision, median(seconds), seen)
 
 
-def view(jobs: int, devices: int, seed: int) -> View:
-    """Return a view of `jobs` synthetic jobs, half of which run, on `devices` of three types."""
+def synthetic_view(jobs: int, devices: int, seed: int = 0) -> View:
+    """Return a view of `jobs` synthetic jobs, half of which run.
+
+    The devices are of three types, and of six from 1,000 on.
+    """
     draw = np.random.default_rng([seed, jobs, devices])
-    capacity, nodes = _cluster(devices)
-    types = tuple(name for name, _, _ in _KINDS)
-    sizes = [size for _, size, _ in _KINDS]
+    kinds = _THREE if devices < _LARGE else _SIX
+    capacity, nodes = _cluster(devices, kinds)
+    types = tuple(name for name, _, _ in kinds)
+    sizes = [size for _, size, _ in kinds]
     applications = synthetic_applications(types)
     rates = {name: ApplicationRates(one, types, sizes) for name, one in applications.items()}
     names = draw.choice(sorted(rates), jobs)
@@ -131,11 +146,11 @@ def _running(job: JobView, draw: np.random.Generator, free: list[int]) -> JobVie
     return replace(job, current=current, waiting=0.0, age=600.0, attained=600.0 * count)
 
 
-def _cluster(devices: int) -> tuple[Counts, tuple[Counts, ...]]:
-    counts = [int(devices * share) for _, _, share in _KINDS]
+def _cluster(devices: int, kinds: _Kinds) -> tuple[Counts, tuple[Counts, ...]]:
+    counts = [int(devices * share) for _, _, share in kinds]
     counts[-1] += devices - sum(counts)
     nodes: list[Counts] = []
-    for g, (count, (_, size, _)) in enumerate(zip(counts, _KINDS, strict=True)):
+    for g, (count, (_, size, _)) in enumerate(zip(counts, kinds, strict=True)):
         parts = [size] * (count // size) + ([count % size] if count % size else [])
         nodes += [_single(len(counts), g, part) for part in parts]
     return tuple(counts), tuple(nodes)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from staves.errors import InputError
+from staves.training._arguments import positive_integer
 
 LearningRateRule = Literal["auto", "adascale", "square-root", "linear", "none"]
 
@@ -47,10 +48,3 @@ class Adaptive:
                 f"Adaptive.learning_rate: {self.learning_rate!r} is no rule",
                 hint="one of " + ", ".join(get_args(LearningRateRule)),
             )
-
-
-def positive_integer(name: str, value: object, hint: str = "count samples") -> int:
-    """Return `value` if it is an integer above 0; raise InputError naming `name` otherwise."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InputError(f"{name}: {value!r} is not a positive integer", hint=hint)
-    return value

@@ -8,6 +8,7 @@ from typing import Any
 from torch.utils.data import DataLoader, Dataset
 
 from staves.errors import InputError
+from staves.training._loader_options import torch_loader
 from staves.training._random import SampleSeeded, draws_at_random
 from staves.training._sampler import GlobalCursor
 
@@ -17,40 +18,54 @@ class IndexedSource:
 
     Its loader workers live on through changes of plan and of epoch.
 
+    Args:
+        dataset: of the samples.
+        seed: of their order.
+        least_batch: the fewest samples of a step, but for the last of a pass.
+        options: of torch's loader.
+        caller: who was given them, for messages.
+
     Raises:
-        InputError: it has neither, or is empty.
+        InputError: it has neither, or is empty, or torch refuses the options.
     """
 
     def __init__(
-        self, dataset: Dataset[Any], *, seed: int, least_batch: int, options: dict[str, Any]
+        self,
+        dataset: Dataset[Any],
+        *,
+        seed: int,
+        least_batch: int,
+        options: dict[str, Any],
+        caller: str = "run.loader",
     ) -> None:
         options = dict(options)
         if not hasattr(dataset, "__len__"):
             raise InputError(
-                "run.loader: a data set with indices and without length",
+                f"{caller}: a data set with indices and without length",
                 hint="give it __len__; or make it an IterableDataset, which is read in its own"
                 " order",
             )
         if options.pop("length", None) is not None:
             raise InputError(
-                "run.loader: length is for a stream",
+                f"{caller}: length is for a stream",
                 hint="leave it out: this data set has a length of its own",
             )
         length = len(dataset)
         if length == 0:
-            raise InputError("run.loader: the data set is empty", hint="check its path")
+            raise InputError(f"{caller}: the data set is empty", hint="check its path")
         shuffle = bool(options.pop("shuffle", True))
         drop_last = bool(options.pop("drop_last", False))
         if drop_last and length < least_batch:
             raise InputError(
-                f"run.loader: drop_last leaves nothing of {length} samples at batch {least_batch}",
+                f"{caller}: drop_last leaves nothing of {length} samples at batch {least_batch}",
                 hint="choose a batch no larger than the data set, or leave drop_last out",
             )
         self.cursor = GlobalCursor(length, seed, shuffle=shuffle, drop_last=drop_last)
         self.samples: int | None = length
         self._seeded = draws_at_random(dataset)
         self._issue: Callable[[], Iterator[tuple[int, int, int]]] = lambda: iter(())
-        self._torch_loader: DataLoader[Any] = DataLoader(
+        self._torch_loader: DataLoader[Any] = torch_loader(
+            caller,
             SampleSeeded(dataset, seed) if self._seeded else dataset,
             batch_sampler=_IndexLists(self),
             **options,

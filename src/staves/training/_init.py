@@ -12,7 +12,8 @@ from staves.documents import duration
 from staves.errors import InputError
 from staves.training import _group
 from staves.training._adaptation import Adaptation
-from staves.training._batch import Adaptive, positive_integer
+from staves.training._arguments import positive_integer, seed_of
+from staves.training._batch import Adaptive
 from staves.training._board import Board
 from staves.training._channel import Channel
 from staves.training._checkpoint import Checkpoints
@@ -61,10 +62,7 @@ def init(
     global _crew
     channel = Channel.inherited()
     report_input_errors(channel)
-    if isinstance(seed, bool) or not isinstance(seed, int):
-        raise InputError(f"init(seed): {seed!r} is not an integer")
-    if not 0 <= seed < 2**63:
-        raise InputError(f"init(seed): {seed} is outside of 0 to 2^63 - 1")
+    seed_of("init(seed)", seed)
     if max_local_batch is not None:
         positive_integer("init(max_local_batch)", max_local_batch)
     positive_integer("init(checkpoint_keep)", checkpoint_keep, hint="count checkpoints")

@@ -14,20 +14,15 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import Dataset
 
 from staves.errors import InputError, TrainingError
 from staves.training._indexed import IndexedSource
+from staves.training._loader_options import allowed_options, check_data
 from staves.training._loader_workers import FAILURES, how_it_died
 from staves.training._planner import Plan
 from staves.training._sampler import Cursor, Cut
 from staves.training._stream import StreamSource, is_stream
-
-_OURS = {
-    "batch_size": "the total batch is staves.init(batch_size=...), and Staves splits it",
-    "sampler": "Staves samples: every sample once an epoch, over all devices",
-    "batch_sampler": "Staves samples: every sample once an epoch, over all devices",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,15 +122,8 @@ class Loader:
         place: Callable[[Any], Any],
         options: dict[str, Any],
     ) -> None:
-        options = dict(options)
-        for name, reason in _OURS.items():
-            if options.pop(name, None) is not None:
-                raise InputError(f"run.loader: {name} cannot be given", hint=reason)
-        if isinstance(dataset, DataLoader):
-            raise InputError(
-                "run.loader: this is a DataLoader",
-                hint="give its data set and options: run.loader(dataset, num_workers=...)",
-            )
+        check_data("run.loader", dataset, instead="run.loader(dataset, num_workers=...)")
+        options = allowed_options("run.loader", options, batch="staves.init(batch_size=...)")
         self._source: Source = (
             StreamSource(dataset, seed=seed, chunk=reference_batch, options=options)
             if is_stream(dataset)

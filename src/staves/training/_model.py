@@ -33,11 +33,16 @@ _WRAPPERS = {
     "FullyShardedDataParallel": "shards its parameters (FSDP)",
     "DistributedDataParallel": "is a DistributedDataParallel",
     "DataParallel": "is a DataParallel",
+    "PreparedModel": "is prepared already",
 }
 
 
-def check_bare(module: nn.Module) -> None:
+def check_bare(module: nn.Module, caller: str = "run.prepare") -> None:
     """Refuse a model that something else distributes already.
+
+    Args:
+        module: the model.
+        caller: who was given it, for messages.
 
     Raises:
         InputError: it, or a part of it, is wrapped or sharded.
@@ -46,7 +51,7 @@ def check_bare(module: nn.Module) -> None:
         for base in type(part).__mro__:  # by name: FSDP's modules are not loaded for this
             if base.__name__ in _WRAPPERS:
                 raise InputError(
-                    f"run.prepare: the model {_WRAPPERS[base.__name__]}",
+                    f"{caller}: the model {_WRAPPERS[base.__name__]}",
                     hint="give the bare model, whose gradients Staves reduces itself; or use"
                     " fully_shard(layer, mesh=run.mesh())",
                 )

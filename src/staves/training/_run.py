@@ -13,7 +13,7 @@ from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 from torch.utils.data import Dataset
 
 from staves.errors import InputError
-from staves.training._batch import positive_integer
+from staves.training._arguments import positive_integer
 from staves.training._fingerprint import fingerprint
 from staves.training._loader import Loader, place_on
 from staves.training._losses import learn_losses

@@ -27,7 +27,17 @@ def check_loss(loss: Any) -> None:
 
 
 def backward(loss: torch.Tensor, scale: float) -> None:
-    """Compute the gradients of `scale` times the loss, without the operation more on either way."""
+    """Compute the gradients of `scale` times the loss, without the operation more on either way.
+
+    Raises:
+        TrainingError: the loss has none.
+    """
+    if not loss.requires_grad:
+        raise TrainingError(
+            "run.backward: the loss has no gradient: it does not depend on the parameters",
+            hint="compute it by the model, outside of torch.no_grad() and without detach() or"
+            " item()",
+        )
     if scale == 1.0:
         loss.backward()  # type: ignore[no-untyped-call]
     else:

@@ -15,7 +15,8 @@ from typing import Any, TypeGuard
 from torch.utils.data import DataLoader, IterableDataset, default_collate
 
 from staves.errors import InputError, TrainingError
-from staves.training._batch import positive_integer
+from staves.training._arguments import positive_integer
+from staves.training._loader_options import torch_loader
 from staves.training._loader_workers import FAILURES, how_it_died
 from staves.training._random import RandomStream
 from staves.training._sampler import Cursor, batches_of
@@ -144,8 +145,8 @@ class Reader:
         self, dataset: Iterable[Any], *, seed: int, chunk: int, options: dict[str, Any]
     ) -> None:
         self._pass = _Pass(dataset, seed, chunk)
-        self._loader: DataLoader[Chunk] = DataLoader(
-            self._pass, batch_size=None, collate_fn=_as_it_is, **options
+        self._loader: DataLoader[Chunk] = torch_loader(
+            "run.loader", self._pass, batch_size=None, collate_fn=_as_it_is, **options
         )
         self._chunks: Iterator[Chunk] | None = None
         self._kept: list[Any] = []

@@ -18,12 +18,15 @@ from torch.optim import Optimizer
 from torch.utils.data import Dataset
 
 from staves.convergence import RunningNoiseScale
-from staves.errors import InputError
+from staves.errors import InputError, quoted
 from staves.training._adaptation import Adaptation
-from staves.training._batch import Adaptive, positive_integer
+from staves.training._arguments import number, positive_integer, seed_of
+from staves.training._batch import Adaptive
 from staves.training._indexed import IndexedSource
+from staves.training._loader_options import allowed_options, check_data
 from staves.training._sampler import Cut
-from staves.training._virtual_clock import VirtualClock
+from staves.training._stream import is_stream
+from staves.training._virtual_clock import VirtualClock, checked_system, checked_truth
 from staves.training._virtual_process import Loss, OneProcess
 from staves.training._virtual_system import Decision, Learner, System, VirtualJob
 from staves.training._virtual_truth import VirtualTruth
@@ -80,13 +83,15 @@ class VirtualTrainer:
         system: what decides the batch and its split; None: Staves (`Learner`).
         schedule: of learning rates; moved with progress, as a prepared one is.
         seed: of the order of the samples, of what is random in a step, and of the jitter.
-        options: of the DataLoader: `shuffle`, `drop_last`, `collate_fn`.
+        options: of the DataLoader: `shuffle`, `drop_last`, `collate_fn` and the like; without
+            workers.
 
     Attributes:
         system: what decides.
 
     Raises:
-        InputError: the model is wrapped, the batch is none, or the data set has no length.
+        InputError: an argument is malformed, the model is wrapped or has nothing to train, the
+            optimizer or the schedule is another's, or the data set has no length.
     """
 
     def __init__(
@@ -106,8 +111,9 @@ class VirtualTrainer:
         adaptation = Adaptation(batch) if isinstance(batch, Adaptive) else None
         asked = batch.reference if isinstance(batch, Adaptive) else batch
         first = positive_integer("VirtualTrainer(batch)", asked)
-        source = IndexedSource(dataset, seed=seed, least_batch=first, options=options)
-        self.system = system or Learner()
+        checked_truth("VirtualTrainer", truth)
+        self.system = Learner() if system is None else checked_system("VirtualTrainer", system)
+        source = _source(dataset, seed_of("VirtualTrainer(seed)", seed), first, options)
         self._adaptation = adaptation
         self._process = OneProcess(
             *(model, optimizer, schedule, loss), source=source, adaptation=adaptation, seed=seed
@@ -144,11 +150,23 @@ class VirtualTrainer:
                 ends there, too.
 
         Raises:
-            InputError: neither bound is given, or a pass over the data has no whole batch.
-            TrainingError: the system decides what the devices cannot hold, or what is not allowed.
+            InputError: neither bound is given, one is not positive, or a pass over the data has no
+                whole batch.
+            TrainingError: the system decides what the devices cannot hold, or what is not allowed;
+                or a loss is not finite.
         """
+        hint = "steps(100), or steps(progress=100)"
         if count is None and progress is None:
-            raise InputError("steps: without an end", hint="steps(100), or steps(progress=100)")
+            raise InputError("steps: without an end", hint=hint)
+        if count is not None:
+            positive_integer("steps(count)", count, hint)
+        if progress is not None and not 0 < number("steps(progress)", progress, hint) < math.inf:
+            raise InputError(
+                f"steps(progress): {quoted(progress)} is not positive and finite", hint=hint
+            )
+        return self._steps(count, progress)
+
+    def _steps(self, count: int | None, progress: float | None) -> Iterator[VirtualStep]:
         if self._adaptation is not None:
             self._adaptation.target = progress
         process, until = self._process, math.inf if count is None else self._process.steps + count
@@ -194,3 +212,23 @@ class VirtualTrainer:
             f"a pass over the data has no batch of {decision.batch} samples",
             hint="choose a batch no larger than the data set, or leave drop_last out",
         )
+
+
+def _source(
+    dataset: Dataset[Any], seed: int, least_batch: int, options: dict[str, Any]
+) -> IndexedSource:
+    """Return where the samples come from, all of them loaded in this process."""
+    caller = "VirtualTrainer"
+    check_data(caller, dataset, instead="VirtualTrainer(..., shuffle=..., collate_fn=...)")
+    if is_stream(dataset):
+        raise InputError(
+            f"{caller}: the data set is a stream",
+            hint="give one with a length and indices; list(stream), where it is small",
+        )
+    left = allowed_options(caller, options, batch="VirtualTrainer(batch=...)")
+    if left.pop("num_workers", 0):
+        raise InputError(
+            f"{caller}: num_workers cannot be given",
+            hint="leave it out: virtual time loads its samples in this process",
+        )
+    return IndexedSource(dataset, seed=seed, least_batch=least_batch, options=left, caller=caller)

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from staves.errors import InputError, TrainingError
+from staves.training._arguments import instance, integers, seed_of
 from staves.training._virtual_system import Decision, Situation, System, VirtualJob
 from staves.training._virtual_truth import VirtualTruth, take_step
 
@@ -22,6 +24,9 @@ class VirtualClock:
         job: what it knows.
         seed: of the jitter.
 
+    Raises:
+        InputError: one of them is something else.
+
     Attributes:
         seconds: so far.
         step: the number of the next step.
@@ -30,7 +35,10 @@ class VirtualClock:
     def __init__(
         self, truth: VirtualTruth, system: System, job: VirtualJob, *, seed: int = 0
     ) -> None:
-        self.truth, self.system = truth, system
+        self.truth = checked_truth("VirtualClock", truth)
+        self.system = checked_system("VirtualClock", system)
+        instance("VirtualClock(job)", job, VirtualJob, "VirtualJob.on(devices, batch, None)")
+        seed_of("VirtualClock(seed)", seed)
         self.seconds, self.step = 0.0, 0
         self._job = job
         self._noise = truth.noise(np.random.default_rng(seed))
@@ -46,10 +54,9 @@ class VirtualClock:
         """
         before = self._decision
         decision = self.system.decide(Situation(self.step, self.seconds, noise_scale))
-        if decision == before:
-            return decision, 0.0
-        self._job.check(decision)
-        self._decision = decision
+        if before is not None and decision == before:
+            return before, 0.0
+        self._decision = decision = self._job.check(decision)
         if before is None:
             return decision, 0.0
         self._changes += 1
@@ -62,12 +69,28 @@ class VirtualClock:
         Args:
             local_batches: fewer samples than decided, in the last step of a pass over the data:
                 nobody measures it.
+
+        Raises:
+            TrainingError: nothing was decided.
+            InputError: `local_batches` is no split over these devices.
         """
-        assert self._decision is not None
+        if self._decision is None:
+            raise TrainingError(
+                "VirtualClock.advance: nothing was decided", hint="call decide() before each step"
+            )
         decided = self._decision.local_batches
+        if local_batches is None:
+            made = decided
+        else:
+            hint = f"samples of each of the {len(decided)} devices"
+            made = integers("VirtualClock.advance(local_batches)", local_batches, hint)
+            if len(made) != len(decided) or min(made) < 0:
+                raise InputError(
+                    f"VirtualClock.advance(local_batches): {list(made)} is no split", hint=hint
+                )
         records = take_step(
             self.truth.at(self.step, self.seconds),
-            decided if local_batches is None else local_batches,
+            made,
             step=self.step,
             plan=self._changes,
             micro_steps=self._decision.micro_steps,
@@ -75,6 +98,17 @@ class VirtualClock:
         )
         self.step += 1
         self.seconds += records[0].step_seconds
-        if local_batches is None or tuple(local_batches) == decided:
+        if made == decided:
             self.system.measured(records)
         return records[0].step_seconds
+
+
+def checked_truth(caller: str, truth: object) -> VirtualTruth:
+    """Return it; raise InputError where it is none."""
+    return instance(f"{caller}(truth)", truth, VirtualTruth, "VirtualTruth(step_time_model)")
+
+
+def checked_system(caller: str, system: object) -> System:
+    """Return it; raise InputError where it is none."""
+    hint = "an object of a class that extends staves.training.System, such as Learner()"
+    return instance(f"{caller}(system)", system, System, hint)  # type: ignore[type-abstract]

@@ -8,8 +8,11 @@ from typing import Any
 import torch
 from torch import nn
 from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
+from staves.errors import InputError, TrainingError, quoted
 from staves.training._adaptation import Adaptation
+from staves.training._arguments import instance
 from staves.training._figures import Figures
 from staves.training._indexed import IndexedSource
 from staves.training._loader import Ticket
@@ -35,6 +38,9 @@ class OneProcess:
         source: of the samples.
         adaptation: of an adaptive batch; None: it is fixed, and no norms are taken.
         seed: of what is random in a step.
+
+    Raises:
+        InputError: one of the user's is something else, or they do not belong together.
     """
 
     def __init__(
@@ -48,7 +54,7 @@ class OneProcess:
         adaptation: Adaptation | None,
         seed: int,
     ) -> None:
-        check_bare(model)
+        _check(model, optimizer, schedule, loss)
         self.source = source
         self._model, self._loss, self._seed = model, loss, seed
         self._shares: list[tuple[int, int, int]] = []  # (epoch, start, stop), to be loaded next
@@ -74,8 +80,13 @@ class OneProcess:
         return self._figures.steps
 
     def train(self, cut: Cut, micro_steps: int) -> float:
-        """Make one step, and return the mean loss of its samples before it."""
-        stepper = self._stepper
+        """Make one step, and return the mean loss of its samples before it.
+
+        Raises:
+            TrainingError: the loss has no gradient, is no single number, or not finite; nothing is
+                updated then.
+        """
+        stepper, losses = self._stepper, []
         shares = [
             (rank, start, stop)
             for rank in range(len(cut.local_batches))
@@ -87,7 +98,15 @@ class OneProcess:
             batch = self._load(cut.epoch, start, stop)
             stepper.begin(Ticket(0, cut, place, len(shares), start, stop, local))
             seed_everything(self._seed, cut.epoch, start)
-            stepper.backward(self._loss(self._model, batch), None)
+            loss = self._loss(self._model, batch)
+            stepper.backward(loss, None)
+            losses.append(loss.detach().reshape(()))
+        if not torch.stack(losses).isfinite().all():
+            stepper.drop()
+            raise TrainingError(
+                f"the loss of step {self.steps} is not finite; the parameters are those before it",
+                hint="lower the learning rate, or look for samples that are not finite",
+            )
         self._optimizer.step()
         self._optimizer.zero_grad()
         if self._schedule is not None:
@@ -111,3 +130,45 @@ class OneProcess:
     def _issue(self) -> Iterator[tuple[int, int, int]]:
         while True:
             yield self._shares.pop()
+
+
+def _check(model: object, optimizer: object, schedule: object, loss: object) -> None:
+    """Refuse what cannot be trained together."""
+    caller = "VirtualTrainer"
+    module = instance(f"{caller}(model)", model, nn.Module, "a torch.nn.Module")
+    check_bare(module, caller)
+    own = {id(parameter) for parameter in module.parameters()}
+    if not any(parameter.requires_grad for parameter in module.parameters()):
+        raise InputError(
+            f"{caller}: the model has no parameter to train",
+            hint="give one with parameters that require a gradient",
+        )
+    bare = instance(f"{caller}(optimizer)", optimizer, Optimizer, "one of torch.optim")
+    if isinstance(bare, PreparedOptimizer):
+        raise InputError(
+            f"{caller}: the optimizer is prepared already",
+            hint="give the bare one: nothing is prepared in virtual time",
+        )
+    if any(id(each) not in own for group in bare.param_groups for each in group["params"]):
+        raise InputError(
+            f"{caller}: the optimizer has parameters that are none of the model's",
+            hint="make it of this model's: SGD(model.parameters(), lr=0.1)",
+        )
+    if schedule is not None:
+        _check_schedule(caller, schedule, bare)
+    if not callable(loss):
+        raise InputError(
+            f"{caller}(loss): {quoted(loss)} is no function",
+            hint="lambda model, batch: criterion(model(batch[0]), batch[1])",
+        )
+
+
+def _check_schedule(caller: str, schedule: object, optimizer: Optimizer) -> None:
+    hint = "one of torch.optim.lr_scheduler, made of this optimizer"
+    if instance(f"{caller}(schedule)", schedule, LRScheduler, hint).optimizer is not optimizer:
+        raise InputError(f"{caller}(schedule): it is another optimizer's", hint=hint)
+    if isinstance(schedule, ReduceLROnPlateau):
+        raise InputError(
+            f"{caller}(schedule): ReduceLROnPlateau waits for a metric, which nobody gives it here",
+            hint="choose one that counts steps",
+        )

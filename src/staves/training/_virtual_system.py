@@ -6,14 +6,16 @@ and the estimated noise scale; never the truth behind them.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from staves.errors import TrainingError
+from staves.errors import InputError, TrainingError, quoted
 from staves.hardware import DeviceProfile, Pace
 from staves.steptime import Device
+from staves.training._arguments import bounded, integer, integers, positive_integer
 from staves.training._batch_choice import BatchRange
 from staves.training._environment import WorkerDevice
 from staves.training._exchange import Exchange
@@ -32,6 +34,9 @@ class VirtualJob:
         caps: the most samples that each holds at once; None: no bound.
         batch: the total batch to begin with, in samples: the fixed or the reference one.
         allowed: the total batches to choose from; None: `batch` alone.
+
+    Raises:
+        InputError: `batch` is not a positive integer.
     """
 
     devices: tuple[WorkerDevice, ...]
@@ -39,19 +44,27 @@ class VirtualJob:
     batch: int
     allowed: BatchRange | None = None
 
+    def __post_init__(self) -> None:
+        positive_integer("VirtualJob.batch", self.batch)
+
     @classmethod
     def on(cls, devices: Sequence[Device], batch: int, allowed: BatchRange | None) -> VirtualJob:
         """Return the job on the devices of a model, with nothing told of their times."""
         caps = tuple(device.max_batch for device in devices)
         return cls(tuple(_named(device) for device in devices), caps, batch, allowed)
 
-    def check(self, decision: Decision) -> None:
-        """Refuse what a system must not decide.
+    def check(self, decision: object) -> Decision:
+        """Return what a system has decided, unless it must not.
 
         Raises:
-            TrainingError: it is no split over these devices, a device cannot hold its share, or the
-                total batch is not allowed.
+            TrainingError: it is no decision, no split over these devices, a device cannot hold its
+                share, the total batch is not allowed, or there are more micro-steps than samples.
         """
+        if not isinstance(decision, Decision):
+            raise TrainingError(
+                f"the system decides {quoted(decision)}, which is no Decision",
+                hint="let decide() return Decision(local_batches)",
+            )
         batches = decision.local_batches
         holds = len(batches) == len(self.caps) and all(
             b >= 0 and (cap is None or b <= cap * decision.micro_steps)
@@ -65,6 +78,13 @@ class VirtualJob:
                 f" {allowed.most} samples",
                 hint="mend the system; its job says what is allowed",
             )
+        if decision.micro_steps > max(1, decision.batch):
+            raise TrainingError(
+                f"the system decides {decision.micro_steps} micro-steps for {decision.batch}"
+                " samples",
+                hint="mend the system: a micro-step has a sample at least",
+            )
+        return decision
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,19 +96,41 @@ class Situation:
         clock: seconds of virtual time so far.
         noise_scale: the one to act on, in samples; None where the batch is fixed, and before it is
             known.
+
+    Raises:
+        InputError: one of them is negative, or no number.
     """
 
     step: int
     clock: float
     noise_scale: float | None
 
+    def __post_init__(self) -> None:
+        step = integer("Situation.step", self.step, "count steps from 0")
+        bounded("Situation.step", step, math.inf, "count steps from 0")
+        bounded("Situation.clock", self.clock, math.inf, "in seconds")
+        if self.noise_scale is not None:
+            bounded("Situation.noise_scale", self.noise_scale, math.inf, "in samples, or None")
+
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """How a step's batch is split: samples of each rank, in so many micro-steps."""
+    """How a step's batch is split: samples of each rank, in so many micro-steps.
+
+    Raises:
+        InputError: samples that are no integers, or micro-steps that are no positive one.
+    """
 
     local_batches: tuple[int, ...]
     micro_steps: int = 1
+
+    def __post_init__(self) -> None:
+        hint = "samples of each rank, such as (24, 8)"
+        batches = integers("Decision.local_batches", self.local_batches, hint)
+        object.__setattr__(self, "local_batches", batches)
+        micro_steps = integer("Decision.micro_steps", self.micro_steps, "1 or more")
+        positive_integer("Decision.micro_steps", micro_steps, "1 or more")
+        object.__setattr__(self, "micro_steps", micro_steps)
 
     @property
     def batch(self) -> int:
@@ -123,6 +165,9 @@ class Learner(System):
         declared: the devices are emulated: steps that their host holds up tell nothing.
         knowledge: of these devices, from an earlier job.
 
+    Raises:
+        InputError: `split` is none.
+
     Attributes:
         planners, measuring: of each rank.
         plans: every plan with the step from which on it holds.
@@ -137,6 +182,12 @@ class Learner(System):
         declared: bool = False,
         knowledge: Knowledge | None = None,
     ) -> None:
+        known = split in ("auto", "even") if isinstance(split, str) else isinstance(split, Sequence)
+        if not known:
+            raise InputError(
+                f"Learner(split): {quoted(split)} is no split",
+                hint='"auto", "even" or samples by rank',
+            )
         self._split, self._declared, self._knowledge = split, declared, knowledge
         self.planners: list[Planner] = []
         self.measuring: list[Measuring] = []

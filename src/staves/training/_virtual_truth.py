@@ -6,15 +6,21 @@ Pure: no torch, no clock.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
-from staves.errors import InputError
+from staves.documents import LONGEST_SECONDS, suggestion
+from staves.errors import InputError, quoted
 from staves.steptime import Device, Line, StepTimeModel
+from staves.training._arguments import bounded, instance, integer, number
 from staves.training._timing import StepRecord
+
+Unit = Literal["steps", "seconds"]
+
+_MOST_JITTER = 10.0  # one time in six is 20,000 times as long then; far beyond, times overflow
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,20 +34,36 @@ class Contention:
         unit: what these count: training steps, or seconds of the virtual clock.
 
     Raises:
-        InputError: the factor is not positive and finite, or `stop` lies before `start`.
+        InputError: the device is no place, the factor is not positive and finite, `stop` lies
+            before `start`, or there is no such unit.
     """
 
     device: int
     factor: float
     start: float = 0.0
     stop: float = math.inf
-    unit: Literal["steps", "seconds"] = "steps"
+    unit: Unit = "steps"
 
     def __post_init__(self) -> None:
-        if not (self.factor > 0 and math.isfinite(self.factor)):
-            raise InputError(f"Contention.factor: {self.factor} is not positive and finite")
+        integer("Contention.device", self.device, "the device's place in the model, from 0")
+        factor = number("Contention.factor", self.factor, "3.0 is three times slower")
+        if not (factor > 0 and math.isfinite(factor)):
+            raise InputError(
+                f"Contention.factor: {quoted(self.factor)} is not positive and finite",
+                hint="3.0 is three times slower",
+            )
+        for name in ("start", "stop"):
+            number(f"Contention.{name}", getattr(self, name), "count steps or seconds")
         if not self.start <= self.stop:
-            raise InputError(f"Contention: it ends at {self.stop}, before it starts, {self.start}")
+            raise InputError(
+                f"Contention: it ends at {self.stop}, before it starts, {self.start}",
+                hint="start and stop are both counted from the beginning",
+            )
+        if self.unit not in get_args(Unit):
+            raise InputError(
+                f"Contention.unit: {quoted(self.unit)} is no unit",
+                hint=suggestion(str(self.unit), get_args(Unit)),
+            )
 
     def at(self, step: int, clock: float) -> float:
         """Return the factor in that step, which begins at `clock` seconds."""
@@ -62,8 +84,8 @@ class VirtualTruth:
         pause_seconds: what a change of the local batches costs, between two steps.
 
     Raises:
-        InputError: `jitter` or `pause_seconds` is negative or not finite, or there is no such
-            device.
+        InputError: there is no model, `jitter` or `pause_seconds` is no number or out of bounds, or
+            the contention is none, of no such device, or beyond all times.
     """
 
     model: StepTimeModel
@@ -72,18 +94,32 @@ class VirtualTruth:
     pause_seconds: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("jitter", "pause_seconds"):
-            value = getattr(self, name)
-            if not (value >= 0 and math.isfinite(value)):
-                raise InputError(f"VirtualTruth.{name}: {value} is negative or not finite")
-        devices = len(self.model.devices)
+        instance("VirtualTruth.model", self.model, StepTimeModel, "staves.steptime.StepTimeModel")
+        bounded("VirtualTruth.jitter", self.jitter, _MOST_JITTER, "0.04 is about 4 %")
+        bounded("VirtualTruth.pause_seconds", self.pause_seconds, LONGEST_SECONDS, "in seconds")
+        wanted = "a tuple of them: (Contention(...),)"
+        if not isinstance(self.contention, Iterable):
+            raise InputError(
+                f"VirtualTruth.contention: {quoted(self.contention)} is no tuple", hint=wanted
+            )
+        object.__setattr__(self, "contention", tuple(self.contention))
+        factors = [1.0] * len(self.model.devices)
         for place, contention in enumerate(self.contention):
-            if not 0 <= contention.device < devices:
+            name = f"VirtualTruth.contention[{place}]"
+            device = instance(name, contention, Contention, wanted).device
+            if not 0 <= device < len(factors):
                 raise InputError(
-                    f"VirtualTruth.contention[{place}].device: {contention.device} is none of the"
-                    f" {devices} devices",
+                    f"{name}.device: {device} is none of the {len(factors)} devices",
                     hint="count them from 0",
                 )
+            factors[device] *= max(1.0, contention.factor)
+        try:
+            slowed(self.model, factors)
+        except InputError as error:
+            raise InputError(
+                f"VirtualTruth.contention: the slowest time, {error.message}",
+                hint="lower the factors: those of one device multiply",
+            ) from None
 
     def at(self, step: int, clock: float) -> StepTimeModel:
         """Return the undisturbed times of that step, which begins at `clock` seconds."""

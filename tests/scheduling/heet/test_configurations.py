@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -57,13 +58,22 @@ def large(seed: int, *, most_jobs: int = 12) -> View:
 
 
 class TestHeetOnLargeClusters(PolicyConformance):
-    seeds = range(25)
+    seeds: ClassVar[Iterable[int]] = range(25)
 
     def views(self) -> Iterator[View]:
         return map(large, self.seeds)
 
     def policy(self) -> Policy:
         return Heet()
+
+
+class TestHeetOnManyJobs(TestHeetOnLargeClusters):
+    """Too many for one exact decision."""
+
+    seeds: ClassVar[Iterable[int]] = (5, 17, 22)
+
+    def views(self) -> Iterator[View]:
+        return (large(seed, most_jobs=400) for seed in self.seeds)
 
 
 @given(seeds)

@@ -138,3 +138,34 @@ def test_every_lists_each_permitted_configuration_once(seed: int) -> None:
             and (job.mix or sum(n > 0 for n in counts) == 1)
         ]
         assert sorted(listed) == sorted(expected)
+
+
+def test_meeting_a_deadline_counts_more_the_less_time_there_is_to_wait() -> None:
+    """Of two jobs alike the one goes first whose deadline waiting would miss, or the earlier."""
+    rates = Scaling((1.0,))
+
+    def utility(*deadlines: float) -> list[float]:
+        jobs = tuple(
+            JobView(f"j{i}", 0.0, rates, 1000.0, deadline=deadline)
+            for i, deadline in enumerate(deadlines)
+        )
+        view = View(0.0, ("a",), (1,), ((1,),), jobs)
+        return [float(item.utility[0]) for item in weigh(view, [np.array([[1]])] * 4, Weights())]
+
+    never, soon, sooner, late = utility(math.inf, 1300.0, 1000.0, 999.0)
+    far, *_ = utility(1601.0, math.inf, math.inf, math.inf)
+    assert never == late == far
+    assert soon == pytest.approx(never * (1 + 3.0 / 2))
+    assert sooner == pytest.approx(never * (1 + 3.0))
+
+
+def test_only_what_meets_the_deadline_counts_more() -> None:
+    table = np.array([[1], [2]])
+    with_one = JobView("j", 0.0, Scaling((1.0,)), 1000.0, maximum=2, deadline=600.0)
+    without = JobView("j", 0.0, Scaling((1.0,)), 1000.0, maximum=2)
+    one, other = (
+        weigh(View(0.0, ("a",), (2,), ((2,),), (job,)), [table], Weights())[0].utility
+        for job in (with_one, without)
+    )
+    assert one[0] == other[0]
+    assert one[1] > other[1] * 2

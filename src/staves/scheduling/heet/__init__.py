@@ -1,7 +1,7 @@
 """Heet: elastic jobs on unlike devices, by the value of every configuration to every job.
 
 After Mo, Xu, Xu, "Heet: Accelerating Elastic Training in Heterogeneous Deep Learning Clusters"
-(ASPLOS '24). The utility and the exact decision are this project's own.
+(ASPLOS '24). The utility and the decision are this project's own.
 """
 
 from staves.scheduling.heet._policy import Heet

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,11 +25,13 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+Columns = NDArray[np.int64]
 
 _GAP = 1e-9
 """Relative gap at which a solution counts as optimal."""
 
-_MANY, _GAP_OF_MANY = 5000, 1e-4
+MANY, _GAP_OF_MANY = 5000, 1e-4
 """With more columns than this the last digits cost minutes, and move no job that anyone would miss;
 the decision's bound tells what they may have cost."""
 
@@ -56,113 +57,154 @@ class Chosen:
     bound: float
 
 
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """A choice.
+
+    Args:
+        columns: what is chosen.
+        value: the sum of their utilities.
+        bound: what that sum can be at most.
+        prices: of one device of each type, (G,), where they were found.
+    """
+
+    columns: Columns
+    value: float
+    bound: float
+    prices: Array | None = None
+
+
 def choose(jobs: Sequence[Choices], capacity: Counts, *, gap: float | None = None) -> Chosen:
-    """Return the best choice: exactly, up to `_MANY` configurations in all.
+    """Return the best choice: exactly, up to `MANY` configurations in all.
 
     Args:
         jobs: J jobs; every row of theirs fits in `capacity` on its own.
         capacity: devices of each type, (G,).
         gap: relative gap at which a solution is good enough; None for that exactness.
     """
-    problem = _Problem(jobs, capacity, gap)
-    if problem.size == 0:
-        return Chosen((None,) * len(jobs), 0.0, 0.0)
-    must = np.array([job.must and len(job.utility) > 0 for job in jobs])
-    if (found := problem.best_of_each()) is not None:
-        return problem.chosen(found, -math.inf)
-    if not must.any() and (small := problem.searched()) is not None:
-        return small
-    relaxed = problem.solve(problem.utility, must, whole=False)
+    sizes = np.array([len(job.utility) for job in jobs], dtype=np.int64)
+    nothing = np.zeros((0, len(capacity)), dtype=np.int64)
+    problem = Instance(
+        np.concatenate([np.zeros(0), *(job.utility for job in jobs)]),
+        np.concatenate([nothing, *(job.table for job in jobs)]),
+        np.repeat(np.arange(len(jobs)), sizes),
+        len(jobs),
+        np.array(capacity, dtype=np.int64),
+    )
+    must = np.array([job.must and len(job.utility) > 0 for job in jobs], dtype=bool)
+    found = solve(problem, must, gap=gap)
+    first = np.cumsum(sizes) - sizes
+    rows: list[int | None] = [None] * len(jobs)
+    for column in found.columns.tolist():
+        job = int(problem.owner[column])
+        rows[job] = column - int(first[job])
+    return Chosen(tuple(rows), found.value, found.bound)
+
+
+def solve(problem: Instance, must: Mask, *, gap: float | None = None) -> Solution:
+    """Return the best choice, as `choose` does.
+
+    Args:
+        problem: the columns of all jobs.
+        must: of each job, whether it must have something, (J,); it has a column then.
+        gap: as of `choose`.
+    """
+    if (easy := at_once(problem, must)) is not None:
+        return easy
+    programme = _Programme(problem, gap)
+    relaxed = programme.solve(problem.utility, must, whole=False)
     if relaxed is None:  # devices have gone: as many as can keep something
-        must = problem.together(must)
-        relaxed = problem.solve(problem.utility, must, whole=False)
+        must = programme.together(must)
+        relaxed = programme.solve(problem.utility, must, whole=False)
     assert relaxed is not None
     bound = float(problem.utility @ relaxed)
     solution = relaxed
     if not _whole(relaxed):
-        whole = problem.solve(problem.utility, must)
+        whole = programme.solve(problem.utility, must)
         if whole is None:  # only where the jobs that must have something fit in shares alone
-            must = problem.together(must)
-            whole = problem.solve(problem.utility, must)
+            must = programme.together(must)
+            whole = programme.solve(problem.utility, must)
         assert whole is not None
         solution = whole
-    return problem.chosen(solution > 0.5, bound)
+    return _solution(problem, np.flatnonzero(solution > 0.5), bound)
+
+
+def at_once(problem: Instance, must: Mask) -> Solution | None:
+    """Return a best choice where it is found without an integer programme; else None.
+
+    That is where everybody can have what is best for them, and, up to `MANY` columns of jobs of
+    which none must have something, where the search ends.
+    """
+    free = np.zeros(len(problem.capacity))
+    if not len(problem.utility):
+        return Solution(np.zeros(0, dtype=np.int64), 0.0, 0.0, free)
+    best = problem.best(problem.utility)
+    if len(best) == len(problem.runs[0]) and (problem.used(best) <= problem.capacity).all():
+        return _solution(problem, best, -math.inf, free)
+    if must.any() or len(problem.utility) > MANY:
+        return None
+    relaxed = relax(problem)
+    if relaxed is None:
+        return None
+    taken: Mask | None = relaxed.shares > 0.5
+    if not _whole(relaxed.shares):
+        taken = search(problem, relaxed.prices)
+    if taken is None:
+        return None
+    bound = float(problem.utility @ relaxed.shares)
+    return _solution(problem, np.flatnonzero(taken), bound, relaxed.prices)
+
+
+def _solution(
+    problem: Instance, columns: Columns, bound: float, prices: Array | None = None
+) -> Solution:
+    value = float(problem.utility[columns].sum())
+    return Solution(columns, value, max(bound, value), prices)
 
 
 def _whole(shares: Array) -> bool:
     return bool(np.abs(shares - shares.round()).max() <= 1e-9)
 
 
-class _Problem:
-    """One column for each configuration of each job."""
+class _Programme:
+    """The problem as a general solver takes it: one row for each job, and one for each type."""
 
-    def __init__(self, jobs: Sequence[Choices], capacity: Counts, gap: float | None = None) -> None:
-        sizes = np.array([len(job.utility) for job in jobs], dtype=np.int64)
-        self.size = int(sizes.sum())
-        self._gap = (_GAP if self.size <= _MANY else _GAP_OF_MANY) if gap is None else gap
-        self.owner = np.repeat(np.arange(len(jobs)), sizes)
-        self.first = np.cumsum(sizes) - sizes
-        self.utility = np.concatenate([np.zeros(0), *(job.utility for job in jobs)])
-        self._capacity = np.array(capacity, dtype=np.float64)
-        self._jobs = len(jobs)
-        self._counts = np.zeros((0, len(capacity)), dtype=np.int64)
-        if self.size:
-            self._counts = np.concatenate([job.table for job in jobs])
+    def __init__(self, problem: Instance, gap: float | None) -> None:
+        self._problem, self._size = problem, len(problem.utility)
+        self._gap = (_GAP if self._size <= MANY else _GAP_OF_MANY) if gap is None else gap
+        self._matrix = self._rows()
 
-    @cached_property
-    def _matrix(self) -> csr_array:
-        """One row for each job, and one for each type."""
+    def _rows(self) -> csr_array:
         from scipy.sparse import csr_array
 
-        row, column = np.nonzero(self._counts.T)
+        problem = self._problem
+        row, column = np.nonzero(problem.counts.T)
         return csr_array(
             (
-                np.concatenate([np.ones(self.size), self._counts.T[row, column]]),
+                np.concatenate([np.ones(self._size), problem.counts.T[row, column]]),
                 (
-                    np.concatenate([self.owner, row + self._jobs]),
-                    np.concatenate([np.arange(self.size), column]),
+                    np.concatenate([problem.owner, row + problem.jobs]),
+                    np.concatenate([np.arange(self._size), column]),
                 ),
             ),
-            shape=(self._jobs + len(self._capacity), self.size),
+            shape=(problem.jobs + len(problem.capacity), self._size),
         )
 
-    def best_of_each(self) -> NDArray[np.bool_] | None:
-        """Return each job's best configuration where all of them fit together; else None.
-
-        None as well where a job would rather have nothing.
-        """
-        order = np.lexsort((np.arange(self.size), -self.utility, self.owner))
-        best = order[np.append(True, np.diff(self.owner) != 0)]
-        if (self.utility[best] <= 0).any():
-            return None
-        if (self._counts[best].sum(axis=0) > self._capacity).any():
-            return None
-        taken = np.zeros(self.size, dtype=bool)
-        taken[best] = True
-        return taken
-
-    def chosen(self, taken: NDArray[np.bool_], bound: float) -> Chosen:
-        """Return the answer that consists of these columns."""
-        rows: list[int | None] = [None] * self._jobs
-        for index in np.flatnonzero(taken).tolist():
-            rows[int(self.owner[index])] = int(index - self.first[self.owner[index]])
-        value = float(self.utility[taken].sum())
-        return Chosen(tuple(rows), value, max(bound, value))
-
-    def solve(self, value: Array, must: NDArray[np.bool_], *, whole: bool = True) -> Array | None:
+    def solve(self, value: Array, must: Mask, *, whole: bool = True) -> Array | None:
         """Return the columns' shares, (C,); None where the jobs that must cannot all have some."""
         # Loads for longer than most simulations decide.
         from scipy.optimize import Bounds, LinearConstraint, milp
 
+        capacity = self._problem.capacity.astype(np.float64)
         scale = float(value.max(initial=0.0)) or 1.0  # HiGHS's tolerances are absolute
         result = milp(
             -value / scale,
-            integrality=np.full(self.size, int(whole)),
+            integrality=np.full(self._size, int(whole)),
             bounds=Bounds(0, 1),
             constraints=LinearConstraint(
                 self._matrix,
-                np.concatenate([must.astype(np.float64), np.full(len(self._capacity), -np.inf)]),
-                np.concatenate([np.ones(self._jobs), self._capacity]),
+                np.concatenate([must.astype(np.float64), np.full(len(capacity), -np.inf)]),
+                np.concatenate([np.ones(self._problem.jobs), capacity]),
             ),
             options={"mip_rel_gap": self._gap},
         )
@@ -173,28 +215,10 @@ class _Problem:
         solution: Array = np.asarray(result.x, dtype=np.float64)
         return solution
 
-    def searched(self) -> Chosen | None:
-        """Return a best choice where no job must have something; None where that takes too long."""
-        if self.size > _MANY:
-            return None
-        capacity = self._capacity.astype(np.int64)
-        instance = Instance(self.utility, self._counts, self.owner, self._jobs, capacity)
-        relaxed = relax(instance)
-        if relaxed is None:
-            return None
-        taken = relaxed.shares > 0.5
-        if not _whole(relaxed.shares):
-            found = search(instance, relaxed.prices)
-            if found is None:
-                return None
-            taken = found
-        return self.chosen(taken, float(self.utility @ relaxed.shares))
-
-    def together(self, must: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def together(self, must: Mask) -> Mask:
         """Return the jobs of a largest set, out of those that `must`, that fit whole."""
-        most = self.solve(must[self.owner].astype(np.float64), np.zeros_like(must))
+        problem = self._problem
+        most = self.solve(must[problem.owner].astype(np.float64), np.zeros_like(must))
         assert most is not None, "nothing for anybody is always possible"
-        kept: NDArray[np.bool_] = must & (
-            np.bincount(self.owner, weights=most, minlength=self._jobs) > 0.5
-        )
+        kept: Mask = must & (np.bincount(problem.owner, weights=most, minlength=problem.jobs) > 0.5)
         return kept

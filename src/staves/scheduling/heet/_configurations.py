@@ -29,7 +29,11 @@ _CELLS = 4096  # of the grid over all types that is looked through for permitted
 
 
 def configurations(
-    job: JobView, available: Counts, free: Counts, node_sizes: Sequence[frozenset[int]]
+    job: JobView,
+    available: Counts,
+    free: Counts,
+    node_sizes: Sequence[frozenset[int]],
+    order: Sequence[int] | None = None,
 ) -> Table:
     """Return the configurations to weigh for a job that is not pinned, shape (C, G), C <= MOST.
 
@@ -46,13 +50,15 @@ def configurations(
         available: devices of each type that may be given out, (G,).
         free: those of them that nobody has, (G,).
         node_sizes: for each type, how many of it nodes have.
+        order: `fastest_first` of the job, where that is known.
     """
     most = usable(job, available)
     terms = _Terms(job.minimum, job.maximum, job.types, job.mix)
     table = _all(terms, tuple(available))
     if table is None:
-        order = _fastest_first(job, len(most)) if job.mix else ()
-        others, rows = _others(terms, most, tuple(node_sizes), order)
+        if order is None:
+            order = fastest_first(job, len(most))
+        others, rows = _others(terms, most, tuple(node_sizes), tuple(order) if job.mix else ())
         close = dict.fromkeys(_near(job, most, free))  # keeps the order
         near = as_table(list(close), len(available))
         further = np.array([row not in close for row in rows], dtype=bool)
@@ -97,7 +103,8 @@ def _kept(table: Table) -> Table:
     return table
 
 
-def _fastest_first(job: JobView, types: int) -> tuple[int, ...]:
+def fastest_first(job: JobView, types: int) -> tuple[int, ...]:
+    """Return the types by the rate of one device, the fastest first."""
     speed = job.rates(np.eye(types, dtype=np.int64))
     return tuple(np.argsort(-speed, kind="stable").tolist())
 
@@ -167,16 +174,30 @@ def _powers(top: int, base: int) -> list[int]:
     return sorted(values)
 
 
-def undominated(table: Table, utility: NDArray[np.float64]) -> NDArray[np.bool_]:
+def undominated(
+    table: Table, utility: NDArray[np.float64], within: NDArray[np.bool_] | None = None
+) -> NDArray[np.bool_]:
     """Say which configurations no other one beats with no more devices of any type; shape (C,).
 
     Of equals the smallest stays, and of those the first. Leaving the others out changes no optimum.
+
+    Args:
+        table: configurations, (C, G).
+        utility: of each, (C,).
+        within: `contained` of the table, where that is known.
     """
-    order = np.lexsort((table.sum(axis=1), -utility))  # better ones first
-    ordered = table[order]
-    no_more = np.ones((len(order), len(order)), dtype=bool)  # row k is no more than row i
-    for counts in ordered.T:  # type by type: a reduction over an axis this short is slow
-        no_more &= counts[:, None] <= counts
-    keep = np.zeros(len(utility), dtype=bool)
-    keep[order] = ~np.triu(no_more, 1).any(axis=0)
+    if within is None:
+        within = contained(table)
+    beaten = within & (utility[:, None] >= utility)
+    beaten &= ~(beaten.T & np.tri(len(table), dtype=bool))
+    keep = np.ones(len(utility), dtype=bool)
+    keep[beaten.any(axis=0)] = False
     return keep
+
+
+def contained(table: Table) -> NDArray[np.bool_]:
+    """Say whether row i has no more of any type than another row k, at [i, k]; shape (C, C)."""
+    within: NDArray[np.bool_] = ~np.eye(len(table), dtype=bool)
+    for counts in table.T:  # type by type: a reduction over an axis this short is slow
+        within &= counts[:, None] <= counts
+    return within

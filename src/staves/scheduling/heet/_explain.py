@@ -3,136 +3,184 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
-from staves.scheduling._configurations import in_words, too_few, unpinned, usable
+from staves.scheduling._configurations import as_table, in_words, too_few, unpinned, usable
 from staves.scheduling._view import Counts, JobView, Option, Reason, View
-from staves.scheduling.heet._utility import Weighed
+from staves.scheduling.heet._utility import Weighed, Weighing
 
 ALTERNATIVES = 3
 """How many alternatives a reason lists."""
 
 _EQUAL = 1.01  # rates this near are told as equal
+_NAMED = 3  # of those that wait ahead of a job
 
 
 def explain(
-    view: View, weighed: Sequence[Weighed], chosen: Mapping[str, Counts]
+    view: View, weighing: Weighing, chosen: Mapping[str, Counts], prices: NDArray[np.float64]
 ) -> dict[str, Reason]:
-    """Return the reason of every job, by id."""
-    held = np.array(unpinned(view), dtype=np.int64)
-    for job in view.jobs:
-        if not job.pinned and job.id in chosen:
-            held -= np.array(chosen[job.id], dtype=np.int64)
-    free: Counts = tuple(held.tolist())
+    """Return the reason of every job, by id.
+
+    Args:
+        view: what was decided about.
+        weighing: what each job's configurations are worth.
+        chosen: what each job got, by id.
+        prices: of one device of each type, in utility, (G,).
+    """
+    held = as_table([chosen.get(job.id, (0,) * len(prices)) for job in view.jobs], len(prices))
+    held[[job.pinned for job in view.jobs]] = 0
+    told = _Told(view, chosen, prices, held)
+    weighed = [weighing.of(index) for index in range(len(view.jobs))]
     queue = sorted(
         (item for item in weighed if item.job.id not in chosen and len(item.utility)),
         key=lambda item: -float(item.utility.max()),
     )
-    ahead = {item.job.id: [other.job.label for other in queue[:i]] for i, item in enumerate(queue)}
+    place = {item.job.id: index for index, item in enumerate(queue)}
+    first = [item.job.label for item in queue[:_NAMED]]
     reasons = {}
     for item in weighed:
         counts = chosen.get(item.job.id)
         if item.job.pinned and counts is not None:
             reasons[item.job.id] = Reason(
                 f"{in_words(counts, view.types)}: it is not elastic, and keeps what it has.",
-                _options(item, counts)[0],
+                told.options(item, counts)[0],
             )
         elif counts is not None:
-            reasons[item.job.id] = _granted(view, item, counts, free, chosen)
+            reasons[item.job.id] = told.granted(item, counts)
         else:
-            reasons[item.job.id] = _waits(view, item, ahead.get(item.job.id, []), free, chosen)
+            reasons[item.job.id] = told.waits(item, place.get(item.job.id, 0), first)
     return reasons
 
 
-def _granted(
-    view: View, item: Weighed, counts: Counts, free: Counts, chosen: Mapping[str, Counts]
-) -> Reason:
-    mine, others = _options(item, counts)
-    assert mine is not None, "what is chosen was weighed"
-    others = tuple(replace(o, why=_why(view, item.job, mine, o, free, chosen)) for o in others)
-    end = "" if math.isinf(mine.seconds) else f", {_duration(mine.seconds)} to its end"
-    text = f"{in_words(counts, view.types)}: {_rate(mine.rate)} samples a second{end}."
-    better = next((other for other in others if other.rate > mine.rate * _EQUAL), None)
-    if better is not None:
-        faster = f"{in_words(better.counts, view.types)} would be {better.rate / mine.rate:.2g} x"
-        text += f" {faster} as fast, but {better.why}."
-    elif item.rates.max() <= mine.rate * _EQUAL:
-        text += " Nothing that it may use would be faster."
-    return Reason(text, mine, others)
+class _Told:
+    """What reasons say of a decision.
+
+    Args:
+        view, chosen, prices: as of `explain`.
+        held: devices of each job that is not pinned, (J, G).
+    """
+
+    def __init__(
+        self,
+        view: View,
+        chosen: Mapping[str, Counts],
+        prices: NDArray[np.float64],
+        held: NDArray[np.int64],
+    ) -> None:
+        self._view, self._chosen, self._prices = view, chosen, prices
+        self._available = unpinned(view)
+        free = np.array(self._available, dtype=np.int64) - held.sum(axis=0)
+        self._free: Counts = tuple(free.tolist())
+        # Of each type the two jobs that have most of it, the first of equals first.
+        most = np.argsort(-held, axis=0, kind="stable")[:2].T.tolist()
+        self._holders = [
+            [(view.jobs[j], int(held[j, g])) for j in jobs if held[j, g]]
+            for g, jobs in enumerate(most)
+        ]
+
+    def granted(self, item: Weighed, counts: Counts) -> Reason:
+        """Return why a job got these."""
+        types = self._view.types
+        mine, others = self.options(item, counts)
+        assert mine is not None, "what is chosen was weighed"
+        end = "" if math.isinf(mine.seconds) else f", {_duration(mine.seconds)} to its end"
+        text = f"{in_words(counts, types)}: {_rate(mine.rate)} samples a second{end}."
+        better = next((other for other in others if other.rate > mine.rate * _EQUAL), None)
+        if better is not None:
+            faster = f"{in_words(better.counts, types)} would be {better.rate / mine.rate:.2g} x"
+            text += f" {faster} as fast, but {better.why}."
+        elif item.rates.max() <= mine.rate * _EQUAL:
+            text += " Nothing that it may use would be faster."
+        text += _deadline(self._view.now, item.job, mine)
+        if mine.price:
+            text += f" That is worth {mine.utility:.2g} to it, and {mine.price:.2g} to others."
+        return Reason(text, mine, others)
+
+    def waits(self, item: Weighed, place: int, first: list[str]) -> Reason:
+        """Return why a job got nothing that comes at this place in the queue.
+
+        Args:
+            item: the job.
+            place: how many wait ahead of it.
+            first: names of the first that wait.
+        """
+        if not len(item.utility):
+            there = usable(item.job, self._available)
+            short = too_few(item.job.minimum, there, self._view.types)
+            return Reason(f"{short}: there is no more now.")
+        _, others = self.options(item, None)
+        best = others[0]
+        text = f"It waits: {best.why}"
+        if place:
+            names = ", ".join(first[:place])
+            more = f" and {place - _NAMED} more" if place > _NAMED else ""
+            text += f"; ahead of it wait {names}{more}."
+        else:
+            text += "; it is the next to start."
+        if best.price:
+            what = in_words(best.counts, self._view.types)
+            text += (
+                f" {what} would be worth {best.utility:.2g} to it, and {best.price:.2g} to others."
+            )
+        return Reason(text, None, others)
+
+    def options(
+        self, item: Weighed, chosen: Counts | None
+    ) -> tuple[Option | None, tuple[Option, ...]]:
+        """Return the chosen configuration as an option, and the best others, with why not."""
+        order = np.argsort(-item.utility, kind="stable")
+        mine = None
+        if chosen is not None:
+            same = (item.table == np.array(chosen)).all(axis=1)
+            mine = next((self._option(item, row) for row in np.flatnonzero(same).tolist()), None)
+            order = order[~same[order]]
+        others = [self._option(item, row) for row in order[:ALTERNATIVES].tolist()]
+        return mine, tuple(replace(one, why=self._why(item.job, mine, one)) for one in others)
+
+    def _option(self, item: Weighed, row: int) -> Option:
+        job, counts = item.job, tuple(item.table[row].tolist())
+        change = job.start_pause if job.current is None else job.resize_pause
+        return Option(
+            counts,
+            float(item.rates[row]),
+            float(item.seconds[row]),
+            float(item.utility[row]),
+            price=float(self._prices @ item.table[row]),
+            pause=job.pause_left if counts == job.current else change,
+        )
+
+    def _why(self, job: JobView, mine: Option | None, other: Option) -> str:
+        """Return why `other` was not chosen for the job, as the end of a sentence."""
+        had = mine.counts if mine is not None else (0,) * len(self._free)
+        missing = [n - h - f for n, h, f in zip(other.counts, had, self._free, strict=True)]
+        lacks = [g for g, n in enumerate(missing) if n > 0]
+        if lacks:
+            g = lacks[0]
+            # Somebody has them, or they would be free.
+            rival, has = next((who, n) for who, n in self._holders[g] if who.id != job.id)
+            also = " and others gain" if has < missing[g] else " gains"
+            return f"{rival.label}{also} more from the {self._view.types[g]}"
+        if mine is None or other.utility > mine.utility:
+            return "jobs that are guaranteed their devices go first"
+        if other.rate > mine.rate * _EQUAL:
+            pause = "" if not other.pause else f", a pause of {_duration(other.pause)}"
+            return f"not by enough to pay for the change{pause}"
+        return "it is not faster"
 
 
-def _waits(
-    view: View, item: Weighed, ahead: list[str], free: Counts, chosen: Mapping[str, Counts]
-) -> Reason:
-    job = item.job
-    if not len(item.utility):
-        there = usable(job, unpinned(view))
-        return Reason(f"{too_few(job.minimum, there, view.types)}: there is no more now.")
-    _, others = _options(item, None)
-    others = tuple(replace(o, why=_why(view, job, None, o, free, chosen)) for o in others)
-    text = f"It waits: {others[0].why}"
-    if ahead:
-        names = ", ".join(ahead[:3]) + (f" and {len(ahead) - 3} more" if len(ahead) > 3 else "")
-        return Reason(f"{text}; ahead of it wait {names}.", None, others)
-    return Reason(f"{text}; it is the next to start.", None, others)
-
-
-def _why(
-    view: View,
-    job: JobView,
-    mine: Option | None,
-    other: Option,
-    free: Counts,
-    chosen: Mapping[str, Counts],
-) -> str:
-    """Return why `other` was not chosen for the job, as the end of a sentence."""
-    had = mine.counts if mine is not None else (0,) * len(free)
-    missing = [n - h - f for n, h, f in zip(other.counts, had, free, strict=True)]
-    lacks = [g for g, n in enumerate(missing) if n > 0]
-    if lacks:
-        g = lacks[0]
-        rival, has = _holder(view, job, g, chosen)
-        also = " and others gain" if has < missing[g] else " gains"
-        return f"{rival}{also} more from the {view.types[g]}"
-    if mine is None or other.utility > mine.utility:
-        return "jobs that are guaranteed their devices go first"
-    if other.rate > mine.rate * _EQUAL:
-        return "not by enough to pay for the change"
-    return "it is not faster"
-
-
-def _options(item: Weighed, chosen: Counts | None) -> tuple[Option | None, tuple[Option, ...]]:
-    """Return the chosen configuration as an option, and the best others."""
-    order = np.argsort(-item.utility, kind="stable")
-    if chosen is None:
-        return None, tuple(_option(item, row) for row in order[:ALTERNATIVES].tolist())
-    same = (item.table == np.array(chosen)).all(axis=1)
-    mine = [_option(item, row) for row in np.flatnonzero(same).tolist()]
-    others = order[~same[order]][:ALTERNATIVES].tolist()
-    return (mine[0] if mine else None), tuple(_option(item, row) for row in others)
-
-
-def _option(item: Weighed, row: int) -> Option:
-    return Option(
-        tuple(item.table[row].tolist()),
-        float(item.rates[row]),
-        float(item.seconds[row]),
-        float(item.utility[row]),
-    )
-
-
-def _holder(view: View, job: JobView, g: int, chosen: Mapping[str, Counts]) -> tuple[str, int]:
-    """Return the other job that has most devices of type `g`, and how many."""
-    held = [
-        (chosen[other.id][g], -index, other.label)
-        for index, other in enumerate(view.jobs)
-        if other.id in chosen and other.id != job.id and not other.pinned
-    ]
-    most, _, name = max(held)  # somebody has them, or they would be free
-    return name, most
+def _deadline(now: float, job: JobView, mine: Option) -> str:
+    """Return whether what the job got meets its deadline, as a sentence after a space."""
+    if math.isinf(job.deadline) or math.isinf(mine.seconds):
+        return ""
+    left = job.deadline - now
+    if left < 0:
+        return " Its deadline has passed."
+    meets = "meets" if mine.seconds + (mine.pause or 0.0) <= left else "misses"
+    return f" That {meets} its deadline, in {_duration(left)}."
 
 
 def _rate(rate: float) -> str:

@@ -7,22 +7,23 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from staves.scheduling._configurations import as_table, unpinned
+from staves.scheduling._configurations import as_table, unpinned, usable
 from staves.scheduling._policy import Policy
-from staves.scheduling._reasons import Reasons
+from staves.scheduling._reasons import Later, Reasons
 from staves.scheduling._view import Counts, Decision, JobView, View
-from staves.scheduling.heet._choose import Choices, choose
-from staves.scheduling.heet._configurations import configurations, undominated
 from staves.scheduling.heet._explain import explain
-from staves.scheduling.heet._utility import Weighed, Weights, weigh
+from staves.scheduling.heet._market import decide
+from staves.scheduling.heet._offers import Offers
+from staves.scheduling.heet._relaxation import Instance
+from staves.scheduling.heet._utility import Weighing, Weights
 
 
 class Heet(Policy):
     """Give each job the configuration, mixed ones included, that makes the sum of values largest.
 
-    One exact decision matches jobs to types and sizes at once: admission, growth into idle devices,
-    shrinking for others and moves between types are no separate steps. The decision holds the value
-    of the sum, and the bound of its linear relaxation over the configurations that were weighed.
+    One decision matches jobs to types and sizes at once: exactly where jobs are few, by prices and
+    trades where they are many. It holds the value of the sum, and a bound: that of the linear
+    relaxation over the configurations that were weighed, or a dual value little above it.
 
     Args:
         weights: what may be tuned; the defaults are for jobs that change in place.
@@ -40,45 +41,47 @@ class Heet(Policy):
         available = unpinned(view)
         current = {job.id: job.current for job in view.jobs if job.current is not None}
         free = tuple(np.maximum(np.array(available) - _sum(view, current), 0).tolist())
-        sizes = [frozenset(node[g] for node in view.nodes) - {0} for g in range(len(available))]
-        tables = [
-            as_table([job.current], len(available))
-            if job.pinned and job.current is not None
-            else configurations(job, available, free, sizes)
-            for job in view.jobs
-        ]
-        weighed = weigh(view, tables, self._weights)
-        good = [undominated(item.table, item.utility) for item in weighed]
-        result = choose(
-            [
-                Choices(item.table[mask], item.utility[mask], _must(item.job))
-                if not item.job.pinned
-                else Choices(item.table[:0], item.utility[:0])
-                for item, mask in zip(weighed, good, strict=True)
-            ],
-            available,
+        offers = Offers(view, available, free)
+        weighing = Weighing(view, offers.of_jobs, self._weights)
+        pinned = np.array([job.pinned for job in view.jobs], dtype=bool)
+        rows = np.flatnonzero(~pinned[weighing.owner])
+        owner = weighing.owner[rows]
+        must = np.array([_must(job) for job in view.jobs], dtype=bool)
+        must &= np.bincount(owner, minlength=len(must)) > 0
+        result = decide(
+            Instance(
+                weighing.utility[rows],
+                weighing.table[rows],
+                owner,
+                len(view.jobs),
+                np.array(available, dtype=np.int64),
+            ),
+            must,
+            np.flatnonzero(weighing.mine[rows] & must[owner]),
+        )
+        taken = rows[result.columns]
+        counts = dict(
+            zip(weighing.owner[taken].tolist(), weighing.table[taken].tolist(), strict=True)
         )
         chosen: dict[str, Counts] = {}
-        for item, mask, row in zip(weighed, good, result.rows, strict=True):
-            if item.job.pinned and item.job.current is not None:
-                chosen[item.job.id] = item.job.current
-            elif row is not None:
-                chosen[item.job.id] = tuple(item.table[mask][row].tolist())
-        gained = self._use_up(view, weighed, chosen, sizes)
+        for index, job in enumerate(view.jobs):
+            if job.pinned and job.current is not None:
+                chosen[job.id] = job.current
+            elif index in counts:
+                chosen[job.id] = tuple(counts[index])
+        assert result.prices is not None, "a market tells its prices"
+        prices = result.prices
+        gained = self._use_up(view, offers, weighing, chosen)
         return Decision(
             chosen,
-            Reasons(lambda: explain(view, weighed, chosen)),
+            Reasons(lambda: explain(view, weighing, chosen, prices)),
             result.value + gained,
             result.bound + gained,  # one more configuration adds its own utility at most
-            {item.job.id: (item.table, item.utility) for item in weighed if not item.job.pinned},
+            Later(lambda: _weighed(view, weighing)),
         )
 
     def _use_up(
-        self,
-        view: View,
-        weighed: list[Weighed],
-        chosen: dict[str, Counts],
-        sizes: list[frozenset[int]],
+        self, view: View, offers: Offers, weighing: Weighing, chosen: dict[str, Counts]
     ) -> float:
         """Start waiting jobs on what is left, and return the utility that this adds.
 
@@ -87,32 +90,43 @@ class Heet(Policy):
         """
         gained = 0.0
         left = np.array(unpinned(view)) - _sum(view, chosen)
+        if not left.any():
+            return gained
+        best = weighing.best
         waiting = [index for index, job in enumerate(view.jobs) if job.id not in chosen]
-        waiting.sort(key=lambda index: -weighed[index].utility.max(initial=0.0))
+        waiting.sort(key=lambda index: -best[index])
         for index in waiting:
             if not left.any():
                 break
-            job, room = view.jobs[index], tuple(left.tolist())
-            rows = configurations(job, room, room, sizes)
-            if job.pinned or not len(rows) or not (job.rates(rows) > 0).any():
+            job = view.jobs[index]
+            if job.pinned or sum(usable(job, left.tolist())) < max(1, job.minimum):
                 continue
-            tables = [item.table for item in weighed]
-            tables[index] = rows
-            anew = weigh(view, tables, self._weights)[index]
-            best = int(anew.utility.argmax())
-            chosen[job.id] = tuple(anew.table[best].tolist())
-            left = left - anew.table[best]
-            gained += float(anew.utility[best])
-            weighed[index] = anew
+            there = offers.anew(job, tuple(left.tolist()))
+            if there is None:
+                continue
+            anew = weighing.anew(index, there)
+            row = int(anew.utility.argmax())
+            chosen[job.id] = tuple(anew.table[row].tolist())
+            left = left - anew.table[row]
+            gained += float(anew.utility[row])
         return gained
+
+
+def _weighed(
+    view: View, weighing: Weighing
+) -> dict[str, tuple[NDArray[np.int64], NDArray[np.float64]]]:
+    result = {}
+    for index, job in enumerate(view.jobs):
+        if not job.pinned:
+            one = weighing.of(index)
+            result[job.id] = one.table, one.utility
+    return result
 
 
 def _sum(view: View, chosen: Mapping[str, Counts]) -> NDArray[np.int64]:
     """Return the devices of each type that jobs have which are not pinned, (G,)."""
-    total = np.zeros(len(view.types), dtype=np.int64)
-    for job in view.jobs:
-        if not job.pinned:
-            total += np.array(chosen.get(job.id, total * 0), dtype=np.int64)
+    rows = [chosen[job.id] for job in view.jobs if not job.pinned and job.id in chosen]
+    total: NDArray[np.int64] = as_table(rows, len(view.types)).sum(axis=0)
     return total
 
 

@@ -8,6 +8,7 @@ is a system of one row for each device type, where a general solver has one for 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +36,40 @@ class Instance:
     owner: Columns
     jobs: int
     capacity: Columns
+
+    @cached_property
+    def by_type(self) -> Array:
+        """The devices of each type, (G, C): sums over few types are fastest type by type."""
+        return np.ascontiguousarray(self.counts.T, dtype=np.float64)
+
+    @cached_property
+    def runs(self) -> tuple[Columns, Columns]:
+        """Where the columns of each job that has some begin, and how many they are, (R,) both."""
+        begin = np.flatnonzero(np.diff(self.owner, prepend=-1))
+        return begin, np.diff(np.append(begin, len(self.owner)))
+
+    def profit(self, prices: Array) -> Array:
+        """Return the utility of each column less the price of its devices, (C,)."""
+        profit = self.utility.copy()
+        for price, counts in zip(prices.tolist(), self.by_type, strict=True):
+            if price:
+                profit -= price * counts
+        return profit
+
+    def best(self, profit: Array) -> Columns:
+        """Return the first column of most profit of each job that has some above 0."""
+        begin, size = self.runs
+        if not len(begin):
+            return begin
+        most = np.maximum.reduceat(profit, begin)
+        first = np.flatnonzero(profit == np.repeat(np.where(most > 0, most, np.inf), size))
+        kept: Columns = first[np.diff(self.owner[first], prepend=-1) != 0]
+        return kept
+
+    def used(self, columns: Columns) -> Columns:
+        """Return the devices of each type that these columns take together, (G,)."""
+        total: Columns = self.by_type[:, columns].sum(axis=1).astype(np.int64)
+        return total
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,15 +10,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
 
 from staves.scheduling._configurations import Table
-from staves.scheduling._view import Counts, JobView, View
+from staves.scheduling._view import JobView, View
+from staves.scheduling.heet._offers import Offer, all_worth, offer
 
 Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+Rows = NDArray[np.int64]
 
 HORIZON = 600.0
 """Seconds within which a pause must pay off; never below two pauses."""
@@ -36,11 +39,17 @@ class Weights:
             change means checkpoint and restart.
         wait_target: seconds of waiting after which a job counts double.
         exponent: of the own delay.
+        deadline: how much more what meets a job's deadline counts once there is no time left to
+            wait. Nothing is added while the job could wait for `deadline_slack` times its own path,
+            or for the horizon, and meet it all the same; nor where nothing meets it any more.
+        deadline_slack: see there.
     """
 
     hysteresis: float = 1.03
     wait_target: float = 3600.0
     exponent: float = 0.8
+    deadline: float = 3.0
+    deadline_slack: float = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,16 +78,19 @@ class Weighed:
 def relative_speeds(jobs: Sequence[JobView], types: int) -> Array:
     """Return pi_g, (G,): the median over jobs of one device's rate, the job's fastest being 1."""
     one_each = np.eye(types, dtype=np.int64)
-    shares = []
-    for job in jobs:
-        rates = job.rates(one_each)
-        if rates.max(initial=0.0) > 0:
-            shares.append(np.where(rates > 0, rates / rates.max(), np.nan))
     speeds = np.ones(types)
+    shares: dict[int, Array] = {}  # jobs alike share their rates
+    for job in jobs:
+        if id(job.rates) not in shares:
+            rates = job.rates(one_each)
+            most = rates.max(initial=0.0)
+            shares[id(job.rates)] = np.where(rates > 0, rates / (most or 1.0), np.nan)
     if shares:
-        table = np.array(shares)
-        known = ~np.isnan(table).all(axis=0)
-        speeds[known] = np.nanmedian(table[:, known], axis=0)
+        ranked = np.sort([shares[id(job.rates)] for job in jobs], axis=0)  # nan comes last
+        known = (~np.isnan(ranked)).sum(axis=0)
+        for g in np.flatnonzero(known).tolist():
+            middle = ranked[(known[g] - 1) // 2 : known[g] // 2 + 1, g]
+            speeds[g] = middle.sum() / len(middle)
     return speeds
 
 
@@ -90,28 +102,12 @@ def weigh(view: View, tables: Sequence[Table], weights: Weights) -> list[Weighed
         tables: for each job its configurations, (C, G); rows that do not run it are dropped.
         weights: what may be tuned.
     """
-    able = [job for job, table in zip(view.jobs, tables, strict=True) if len(table)]
-    speeds = relative_speeds(able, len(view.types))
-    cluster = float(speeds @ view.capacity)
-    pauses = [max(job.start_pause, job.resize_pause) for job in able]
-    horizon = max(HORIZON, 2 * max(pauses, default=0.0))
-    running = []
+    offers = []
     for job, table in zip(view.jobs, tables, strict=True):
         rates = job.rates(table) if len(table) else np.zeros(0)
-        running.append((table[rates > 0], rates[rates > 0]))
-    work = np.array(
-        [
-            _work(job, table, rates, speeds, cluster)
-            for job, (table, rates) in zip(view.jobs, running, strict=True)
-        ]
-    )
-    ranked = np.sort(work)
-    result = []
-    for job, (table, rates), own in zip(view.jobs, running, work.tolist(), strict=True):
-        behind = 0 if math.isnan(own) else int((ranked > own).sum())
-        utility = _utility(job, table, rates, own, behind, horizon, weights)
-        result.append(Weighed(job, table, rates, job.remaining / rates, utility, own, behind))
-    return result
+        offers.append(offer(table, rates, job.current, np.zeros((len(table),) * 2, dtype=bool)))
+    weighing = Weighing(view, offers, weights)
+    return [weighing.of(index) for index in range(len(offers))]
 
 
 def remaining_seconds(job: JobView, table: Table, rates: Array) -> Array:
@@ -120,53 +116,152 @@ def remaining_seconds(job: JobView, table: Table, rates: Array) -> Array:
     A job of unknown work is taken to last as long again as it has had (least attained service
     first; the rule for heavy-tailed work), on its fastest configuration.
     """
-    remaining = job.remaining
-    if math.isinf(remaining):
-        fastest = int(rates.argmax())
-        again = max(UNKNOWN, job.attained / float(table[fastest].sum()))
-        remaining = again * float(rates[fastest])
-    seconds: Array = remaining / rates
+    seconds: Array = _work_left(job, table, rates) / rates
     return seconds
 
 
-def _work(job: JobView, table: Table, rates: Array, speeds: Array, cluster: float) -> float:
-    """Return W_j, cluster-seconds; nan for a job that nothing can run: it is behind nobody."""
-    if not len(table):
-        return math.nan
-    return float((remaining_seconds(job, table, rates) * (table @ speeds)).min()) / max(
-        cluster, float(speeds.min())
-    )
+def _work_left(job: JobView, table: Table, rates: Array) -> float:
+    """Return the reference samples that are left, known or guessed; 0 where nothing runs it."""
+    if math.isfinite(job.remaining) or not len(rates):
+        return job.remaining if len(rates) else 0.0
+    fastest = int(rates.argmax())
+    return max(UNKNOWN, job.attained / float(table[fastest].sum())) * float(rates[fastest])
 
 
-def _utility(
-    job: JobView,
-    table: Table,
-    rates: Array,
-    work: float,
-    behind: int,
-    horizon: float,
-    weights: Weights,
-) -> Array:
-    if not len(table):
-        return np.zeros(0)
-    path = max(1.0, float(remaining_seconds(job, table, rates).min()))
-    seconds = path * float(rates.max()) / rates
-    current = _is(table, job.current)
-    running = job.resize_pause if job.current is not None else job.start_pause
-    pause = np.where(current, job.pause_left, running)
-    completion = np.where(
-        seconds + pause > horizon,
-        np.maximum(horizon - pause, 0.02 * horizon) / horizon / seconds,
-        1 / (seconds + pause),
-    )
-    completion = np.where(current, completion * weights.hysteresis, completion)
-    weight = job.weight * (1 + (job.waiting / weights.wait_target) ** 2)
-    utility: Array = weight * (completion * path) ** weights.exponent * (1 + behind * work / path)
-    return utility
+@dataclass(frozen=True, eq=False)
+class _Standing:
+    """What utilities take from jobs and from their places among the others, (J,) each.
+
+    Those of one job that nothing can run are nan, and it is behind nobody.
+    """
+
+    top: Array  # the greatest rate
+    path: Array  # P_j
+    work: Array  # W_j
+    behind: Array  # L_j
+    weight: Array
+    pause: Array  # of a change
+    pause_left: Array
+    due: Array  # seconds to its deadline; inf for none
+    urgency: Array  # what meeting that counts more
+
+    def of(self, jobs: Rows) -> _Standing:
+        return _Standing(*(getattr(self, each.name)[jobs] for each in fields(self)))
 
 
-def _is(table: Table, counts: Counts | None) -> NDArray[np.bool_]:
-    if counts is None:
-        return np.zeros(len(table), dtype=bool)
-    same: NDArray[np.bool_] = (table == np.array(counts)).all(axis=1)
-    return same
+class Weighing:
+    """All jobs of a view, weighed beside each other.
+
+    Args:
+        view: the jobs.
+        offers: what each of them may have.
+        weights: what may be tuned.
+
+    Attributes:
+        table: what is worth weighing of all jobs, one after the other, (N, G).
+        owner: whose each row is, (N,).
+        mine: whether the job has it already, (N,).
+        utility: what it is worth, (N,).
+    """
+
+    def __init__(self, view: View, offers: Sequence[Offer], weights: Weights) -> None:
+        self._jobs, self._offers, self._weights = view.jobs, list(offers), weights
+        those = [job for job, one in zip(view.jobs, offers, strict=True) if one.able]
+        self._speeds = relative_speeds(those, len(view.types))
+        cluster = float(self._speeds @ view.capacity)
+        self._cluster = max(cluster, float(self._speeds.min(initial=1.0)))
+        longest = max((max(job.start_pause, job.resize_pause) for job in those), default=0.0)
+        self._horizon = max(HORIZON, 2 * longest)
+        self._ranked: Array | None = None  # W of all jobs, ascending
+        self.table, rates, self.mine, self.owner = all_worth(offers, len(view.types))
+        self._now = view.now
+        self._standing = self._stand(view.jobs, offers, (self.table, rates, self.owner, self.mine))
+        self.utility = self._utility(self._standing.of(self.owner), rates, self.mine)
+
+    @property
+    def best(self) -> Array:
+        """The greatest utility of each job, (J,); 0 of one that nothing runs."""
+        best = np.zeros(len(self._jobs))
+        np.maximum.at(best, self.owner, self.utility)
+        return best
+
+    def of(self, index: int) -> Weighed:
+        """Return all configurations of one job."""
+        job, one = self._jobs[index], self._offers[index]
+        standing = self._standing.of(np.array([index]))
+        utility = self._utility(standing, one.rates, np.arange(len(one.rates)) == one.current)
+        work, behind = float(standing.work[0]), int(standing.behind[0])
+        return Weighed(job, one.table, one.rates, job.remaining / one.rates, utility, work, behind)
+
+    def anew(self, index: int, one: Offer) -> Weighed:
+        """Let a job have another offer, and return what it is worth among the others as before."""
+        nobody, whose = (
+            np.zeros(len(one.rates), dtype=bool),
+            np.zeros(len(one.rates), dtype=np.int64),
+        )
+        rows = one.table, one.rates, whose, nobody
+        self._offers[index] = one
+        changed = self._stand([self._jobs[index]], [one], rows)
+        for each in fields(changed):
+            getattr(self._standing, each.name)[index] = getattr(changed, each.name)[0]
+        return self.of(index)
+
+    def _stand(
+        self,
+        jobs: Sequence[JobView],
+        offers: Sequence[Offer],
+        rows: tuple[Table, Array, Rows, Mask],
+    ) -> _Standing:
+        facts = [
+            (
+                job.weight * (1 + (job.waiting / self._weights.wait_target) ** 2),
+                job.start_pause if job.current is None else job.resize_pause,
+                job.pause_left,
+                _work_left(job, one.table, one.rates),
+                job.deadline - self._now,
+            )
+            for job, one in zip(jobs, offers, strict=True)
+        ]
+        weight, pause, left, remaining, due = np.array(facts, dtype=np.float64).reshape(-1, 5).T
+        table, rates, owner, mine = rows
+        seconds = remaining[owner] / rates
+        cost = np.zeros(len(rates))
+        for speed, counts in zip(self._speeds.tolist(), table.T, strict=True):
+            cost += speed * counts
+        begin = np.flatnonzero(np.diff(owner, prepend=-1))
+        top, path, work, soonest = np.full((4, len(jobs)), np.nan)
+        if len(begin):
+            some = owner[begin]
+            top[some] = np.maximum.reduceat(rates, begin)
+            path[some] = np.maximum(np.minimum.reduceat(seconds, begin), 1.0)
+            work[some] = np.minimum.reduceat(seconds * cost, begin) / self._cluster
+            ends = seconds + np.where(mine, left[owner], pause[owner])
+            soonest[some] = np.minimum.reduceat(ends, begin)
+        if self._ranked is None:
+            self._ranked = np.sort(work[~np.isnan(work)])
+        ahead = np.searchsorted(self._ranked, work, side="right").astype(np.float64)
+        behind: Array = len(self._ranked) - ahead
+        slack = due - soonest
+        patience = np.maximum(self._horizon, self._weights.deadline_slack * path)
+        urgency = self._weights.deadline * np.maximum(1 - slack / patience, 0.0)
+        urgency[~(slack >= 0)] = 0.0
+        return _Standing(top, path, work, behind, weight, pause, left, due, urgency)
+
+    def _utility(self, standing: _Standing, rates: Array, mine: Mask) -> Array:
+        path = standing.path
+        seconds = path * standing.top / rates
+        pause = np.where(mine, standing.pause_left, standing.pause)
+        completion = np.where(
+            seconds + pause > self._horizon,
+            np.maximum(self._horizon - pause, 0.02 * self._horizon) / self._horizon / seconds,
+            1 / (seconds + pause),
+        )
+        completion = np.where(mine, completion * self._weights.hysteresis, completion)
+        utility: Array = (
+            standing.weight
+            * (completion * path) ** self._weights.exponent
+            * (1 + standing.behind * standing.work / path)
+        )
+        if standing.urgency.any():
+            utility *= 1 + standing.urgency * (seconds + pause <= standing.due)
+        return utility

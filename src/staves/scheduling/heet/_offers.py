@@ -1,0 +1,161 @@
+"""What jobs may have, and how fast they are on it: looked up once for all jobs that are alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from staves.scheduling._configurations import Table, as_table
+from staves.scheduling._view import Counts, JobView, View
+from staves.scheduling.heet._configurations import (
+    configurations,
+    contained,
+    fastest_first,
+    undominated,
+)
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Offer:
+    """Configurations that all run the job, (C, G), and their rates, (C,); C may be 0.
+
+    Attributes:
+        table: the configurations.
+        rates: reference samples a second, above zero.
+        current: the row that the job has already; -1 for none.
+        worth: the rows that no other one beats with fewer devices, and what the job has already,
+            which a change of it would have to pay for: all that need be weighed, ascending.
+        able: whether there is anything that the job may have, be it that this does not run it.
+    """
+
+    table: Table
+    rates: Array
+    current: int
+    worth: Rows
+    able: bool
+
+    @cached_property
+    def weighed(self) -> Table:
+        """The rows that are `worth` weighing."""
+        return self.table[self.worth]
+
+    @cached_property
+    def weighed_rates(self) -> Array:
+        """Their rates."""
+        return self.rates[self.worth]
+
+    @cached_property
+    def mine(self) -> Mask:
+        """Which of them the job has already."""
+        mine: Mask = self.worth == self.current
+        return mine
+
+
+def offer(table: Table, rates: Array, current: Counts | None, within: Mask | None = None) -> Offer:
+    """Return what a job is offered.
+
+    Args:
+        table: configurations, (C, G), each of them once.
+        rates: of them; rows of rate 0 are dropped.
+        current: what the job has.
+        within: `contained` of the table but for what the job has, where that is known.
+    """
+    row = row_of(table, current)
+    keep = undominated(table, rates, _but(contained(table), row) if within is None else within)
+    runs = rates > 0
+    keep &= runs
+    if not runs.all():
+        row = int(runs[:row].sum()) if row >= 0 and runs[row] else -1
+        table, rates, keep = table[runs], rates[runs], keep[runs]
+    return Offer(table, rates, row, np.flatnonzero(keep), len(runs) > 0)
+
+
+def row_of(table: Table, counts: Counts | None) -> int:
+    """Return which row these counts are; -1 where none is, or there are none."""
+    if counts is None:
+        return -1
+    found = np.flatnonzero((table == np.array(counts)).all(axis=1))
+    return int(found[0]) if len(found) else -1
+
+
+def _but(within: Mask, row: int) -> Mask:
+    """Let a row beat no other one, and no other one beat it."""
+    if row >= 0:
+        within[row] = within[:, row] = False
+    return within
+
+
+class Offers:
+    """The offers to all jobs of one view; the same object for jobs that are alike.
+
+    Args:
+        view: the jobs.
+        available: devices of each type that may be given out, (G,).
+        free: those of them that nobody has, (G,).
+    """
+
+    def __init__(self, view: View, available: Counts, free: Counts) -> None:
+        self._available, self._free = available, free
+        self.node_sizes = [
+            frozenset(node[g] for node in view.nodes) - {0} for g in range(len(available))
+        ]
+        self._tables: dict[tuple[object, ...], tuple[Table, Mask]] = {}
+        self._orders: dict[int, tuple[int, ...]] = {}
+        self._offers: dict[tuple[object, ...], Offer] = {}
+        self.of_jobs = [self._of(job) for job in view.jobs]
+
+    def anew(self, job: JobView, room: Counts) -> Offer | None:
+        """Return what a job that has nothing may have of `room`; None where that is nothing."""
+        table = configurations(job, room, room, self.node_sizes, self._order(job))
+        found = offer(table, job.rates(table), None) if len(table) else None
+        return found if found is not None and len(found.rates) else None
+
+    def _of(self, job: JobView) -> Offer:
+        held = job.current
+        guaranteed = job.guaranteed if held is not None else 0
+        terms = (job.minimum, job.maximum, job.types, job.mix, held, guaranteed, job.pinned)
+        # `view` keeps the rates alive, so an id is nobody else's.
+        key = (id(job.rates), *terms)
+        if key not in self._offers:
+            table, within = self._table(job, terms)
+            self._offers[key] = offer(table, self._rates(job, table), held, within)
+        return self._offers[key]
+
+    def _table(self, job: JobView, terms: tuple[object, ...]) -> tuple[Table, Mask]:
+        order = self._order(job) if job.mix and not job.pinned else ()
+        key = (order, *terms)
+        if key not in self._tables:
+            if job.pinned and job.current is not None:
+                table = as_table([job.current], len(self._available))
+            else:
+                table = configurations(job, self._available, self._free, self.node_sizes, order)
+            self._tables[key] = table, _but(contained(table), row_of(table, job.current))
+        return self._tables[key]
+
+    def _order(self, job: JobView) -> tuple[int, ...]:
+        key = id(job.rates)
+        if key not in self._orders:
+            self._orders[key] = fastest_first(job, len(self._available))
+        return self._orders[key]
+
+    def _rates(self, job: JobView, table: Table) -> Array:
+        return job.rates(table) if len(table) else np.zeros(0)
+
+
+def all_worth(offers: Sequence[Offer], types: int) -> tuple[Table, Array, Mask, Rows]:
+    """Return what is worth weighing, job by job: counts (N, G), rates, whether held, and whose."""
+    nothing = np.zeros((0, types), dtype=np.int64)
+    return (
+        np.concatenate([nothing, *(one.weighed for one in offers)]),
+        np.concatenate([np.zeros(0), *(one.weighed_rates for one in offers)]),
+        np.concatenate([np.zeros(0, dtype=bool), *(one.mine for one in offers)]),
+        np.repeat(np.arange(len(offers)), [len(one.worth) for one in offers]),
+    )
