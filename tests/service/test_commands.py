@@ -329,6 +329,20 @@ def test_explaining_says_why_not(
     assert other.rstrip().endswith("it is not faster")
 
 
+def test_explaining_says_how_sure_rates_are_where_past_jobs_tell(
+    staves: Run, service: FakeService, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit_directly(ask, "ada")
+    option = {"rate": 10.0, "seconds": 90.0, "utility": 1.5, "log_std": 0.095, "why": "no"}
+    options = [{**option, "configuration": f"{n}xt4", "counts": {"t4": n}} for n in (1, 2)]
+    document = {"text": "1 t4.", "chosen": options[0], "alternatives": options[1:]}
+    monkeypatch.setattr(service, "explain", lambda job: document)
+    *_, head, chosen, other = said(staves, "explain", "1").splitlines()
+    assert head.index("samples/s") < head.index("give or take") < head.index("to its end")
+    assert chosen.split()[:5] == ["chosen", "1xt4", "10", "10", "%"]
+    assert other.split()[:4] == ["2xt4", "10", "10", "%"]
+
+
 def test_explaining_tells_prices_and_pauses_where_the_policy_does(
     staves: Run, service: FakeService, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -145,7 +145,8 @@ class Service(ABC):
     def explain(self, job: str) -> Document:
         """Return why it has what it has: text, chosen and alternatives, as `scheduling.Reason`.
 
-        Of an option, counts are by the names of device types, and seconds None for no known end.
+        Of an option, counts are by the names of device types, seconds None for no known end, and
+        log_std the standard deviation of ln(rate), None where nothing tells it.
         """
 
     @abstractmethod
