@@ -7,7 +7,7 @@ many of them at once.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -34,6 +34,10 @@ class Rates(Protocol):
             Shape (C,); 0 where the job cannot run.
         """
         ...
+
+
+Doubt = Callable[[NDArray[np.int64]], NDArray[np.float64]]
+"""How sure rates are: configurations (C, G) in, the standard deviation of ln(rate), (C,), out."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,8 +67,7 @@ class JobView:
         unmeasured: types on which it has never run (indices): its rates there are guesses.
         probes: those of `unmeasured` that are worth a probe, the one that tells most first; None
             where nothing tells which are.
-        log_std: how sure `rates` are: the standard deviation of ln(rate), of the same shapes; None
-            where nothing tells.
+        log_std: how sure `rates` are; None where nothing tells.
         name: how reasons name it; the id where it is empty.
         application: the kind of job that it is, where that has a name; empty for none.
         age: seconds since it first started; 0 before.
@@ -115,7 +118,7 @@ class JobView:
     steps_left: float = math.inf
     settling: bool = False
     probes: tuple[int, ...] | None = None
-    log_std: Rates | None = None
+    log_std: Doubt | None = None
 
     @property
     def label(self) -> str:

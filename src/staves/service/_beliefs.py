@@ -17,7 +17,7 @@ from staves.estimation import (
     worth_measuring,
 )
 from staves.hardware import Cluster
-from staves.scheduling import Rates
+from staves.scheduling import Doubt, Rates
 from staves.service._history import cells_of
 from staves.service._learning import node_sizes
 from staves.service._rows import Job, Round, Span
@@ -73,7 +73,7 @@ class Belief:
     """
 
     rates: Rates
-    log_std: Rates | None = None
+    log_std: Doubt | None = None
     measured: Measurements = field(default_factory=dict)
     model: CollaborativeFilter | None = None
 
