@@ -119,3 +119,33 @@ def test_long_jobs_are_not_left_to_the_end() -> None:
         return float(done.makespan_seconds or 0.0)
 
     assert makespan(Shockwave(regulariser=1.0), jobs) < 0.9 * makespan(Srtf(), jobs)
+
+
+def test_jobs_alike_do_not_change_places_for_ever() -> None:
+    """A pause as long as a round: whoever changes places in every round is never done."""
+    jobs = [
+        replace(
+            job(name, (1.0,), (0.6,), remaining=30_000.0), start_pause=120.0, resize_pause=120.0
+        )
+        for name in ("one", "other")
+    ]
+    types = {"a": DeviceType("a"), "b": DeviceType("b")}
+    cluster = Cluster(types, (Node("m", {"a": 1}), Node("n", {"b": 1})))
+    done = simulate(Shockwave(), cluster, jobs, until=120_000.0)
+    assert all(one.finished is not None for one in done.jobs)
+    assert sum(one.restarts for one in done.jobs) < 40
+
+
+def test_of_equal_plans_who_has_devices_stays() -> None:
+    """Both will be done in the window, on whatever type."""
+    market = Market(
+        np.ones((2, 2)),
+        np.ones(2),
+        np.ones(2),
+        work=np.full(2, 600.0),
+        done=np.full(2, 600.0),
+        budget=np.ones(2),
+        held=np.array([[0, 1], [1, 0]]),
+    )
+    plan = market.plan(WINDOW, 0.0)
+    assert plan == pytest.approx(np.array([[0, 1], [1, 0]]), abs=1e-6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import math
@@ -110,6 +111,32 @@ def test_work_is_conserved_through_phases_and_changes(
     for job, result in zip(jobs, done.jobs, strict=True):
         assert result.finished is not None
         assert truth(job, result, slow) == pytest.approx(job.work.marks[-1], rel=1e-6)
+
+
+class Watching(Restless):
+    """Keeps the views that it saw."""
+
+    def __init__(self) -> None:
+        self.views: list[View] = []
+
+    def decide(self, view: View) -> Decision:
+        self.views.append(view)
+        return super().decide(view)
+
+
+def test_views_are_whole_in_order_and_hold_what_was_submitted() -> None:
+    policy = Watching()
+    jobs, _ = played(0, policy)
+    submitted = {job.view.id: job.view for job in jobs}
+    order = [job.view.id for job in jobs]
+    told = ("minimum", "maximum", "types", "mix", "weight", "elastic", "application", "requested")
+    assert any(job.current is not None for view in policy.views for job in view.jobs)
+    for view in policy.views:
+        assert [job.id for job in view.jobs] == [i for i in order if i in {j.id for j in view.jobs}]
+        for job in view.jobs:
+            assert all(hasattr(job, each.name) for each in dataclasses.fields(JobView))
+            assert all(getattr(job, name) == getattr(submitted[job.id], name) for name in told)
+            assert 0 < job.remaining <= jobs[0].work.marks[-1]
 
 
 @given(seeds, st.sampled_from(POLICIES), st.booleans())

@@ -23,7 +23,7 @@ def unpinned(view: View) -> Counts:
     """
     left = np.array(view.capacity, dtype=np.int64)
     for job in view.jobs:
-        if job.pinned and job.current is not None:
+        if job.current is not None and job.pinned:
             left -= np.array(job.current, dtype=np.int64)
     return tuple(np.maximum(left, 0).tolist())
 
@@ -43,9 +43,12 @@ class Terms(Protocol):
 
 def usable(job: Terms, available: Sequence[int]) -> Counts:
     """Return how many of `available` devices of each type the job could have at most."""
+    types, most = job.types, job.maximum
     return tuple(
-        min(count, job.maximum) if job.types is None or g in job.types else 0
-        for g, count in enumerate(available)
+        [
+            (count if count < most else most) if types is None or g in types else 0
+            for g, count in enumerate(available)
+        ]
     )
 
 

@@ -46,8 +46,7 @@ class Growing:
         rates = ladders.rates
         self._least = np.where((rates > 0).any(axis=2), (rates > 0).argmax(axis=2), rates.shape[2])
         self._seconds = self._start_seconds()
-        for j in range(jobs):
-            self._look(j)
+        self._look_at_waiting(np.arange(jobs))
 
     @property
     def free(self) -> NDArray[np.int64]:
@@ -77,8 +76,16 @@ class Growing:
         self.kind[j], self.size[j], self.rate[j] = g, size, self.ladders.rates[j, g, size]
         self._look(j)
         short = self.open & (self._next_kind == g) & (self.next_size - self.size > self._free[g])
-        for other in np.flatnonzero(short):
-            self._look(int(other))
+        others = short.nonzero()[0]
+        if len(others):
+            waits = self.kind[others] < 0
+            self._look_at_waiting(others[waits])
+            for other in others[~waits].tolist():
+                self._look(other)
+
+    def least(self, j: int, g: int) -> int | None:
+        """Return the fewest devices of type g that run a job; None where none do."""
+        return int(self._least[j, g]) if self._least[j, g] < self.ladders.rates.shape[2] else None
 
     def start(self, j: int) -> bool:
         """Let a job that has nothing start; say whether it could."""
@@ -101,20 +108,24 @@ class Growing:
         timed: Array = seconds
         return timed
 
-    def _look(self, j: int) -> None:
-        """Find the next step of a job in what is free."""
-        g = int(self.kind[j])
-        if g < 0:
-            seconds = np.where(self._least[j] <= self._free, self._seconds[j], np.inf)
-            g = int(seconds.argmin()) if len(seconds) else -1
-            self.open[j] = g >= 0 and bool(np.isfinite(seconds[g]))
-            if self.open[j]:
-                self._next_kind[j], self.next_size[j] = g, self._least[j, g]
-                self.next_rate[j] = self.ladders.rates[j, g, self._least[j, g]]
+    def _look_at_waiting(self, at: NDArray[np.int64]) -> None:
+        """Find the first step of jobs that have nothing, by their numbers, in what is free."""
+        if not (len(at) and len(self._free)):
             return
-        size, room = int(self.size[j]), int(self._free[g])
+        seconds = np.where(self._least[at] <= self._free, self._seconds[at], np.inf)
+        kind = seconds.argmin(axis=1)
+        opens = np.isfinite(seconds[np.arange(len(at)), kind])
+        self.open[at] = opens
+        at, kind = at[opens], kind[opens]
+        size = self._least[at, kind]
+        self._next_kind[at], self.next_size[at] = kind, size
+        self.next_rate[at] = self.ladders.rates[at, kind, size]
+
+    def _look(self, j: int) -> None:
+        """Find the next step of a job that has devices in what is free."""
+        g, size = int(self.kind[j]), int(self.size[j])
         self._next_kind[j] = g
-        larger = np.flatnonzero(self.ladders.rates[j, g, size + 1 : size + room + 1])
+        larger = self.ladders.rates[j, g, size + 1 : size + int(self._free[g]) + 1].nonzero()[0]
         self.next_size[j] = size + 1 + int(larger[0]) if len(larger) else size
         self.next_rate[j] = self.ladders.rates[j, g, self.next_size[j]]
         self.open[j] = self.next_rate[j] > self.rate[j]

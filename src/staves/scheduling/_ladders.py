@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +23,8 @@ from staves.scheduling._rigid import granted, impossible
 from staves.scheduling._view import Counts, Decision, JobView, Reason, View
 
 Array = NDArray[np.float64]
+
+_Alike = tuple[int, int, int, int, int, frozenset[int] | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,23 +81,59 @@ def ladders(jobs: Sequence[JobView], available: Sequence[int], *, rigid: bool = 
         available: devices of each type.
         rigid: only the size that a job asks for is looked at.
     """
-    types = len(available)
-    most = max([1, *(top for job in jobs for top in usable(job, available))])
-    rates = np.zeros((len(jobs), types, most + 1))
-    rows = [single(types, g, n) for g, top in enumerate(available) for n in range(1, top + 1)]
-    every = as_table([row for row in rows if sum(row) <= most], types)
-    kind, total = every.argmax(axis=1) if types else every.sum(axis=1), every.sum(axis=1)
-    known: dict[tuple[object, ...], tuple[NDArray[np.bool_], Array]] = {}
+    alike: dict[_Alike, list[int]] = {}
     for j, job in enumerate(jobs):
         # Jobs alike share their ladder; what is guaranteed to one is its own.
         own = j if job.guaranteed and job.current is not None else -1
         key = (own, id(job.rates), job.minimum, job.maximum, job.requested, job.types)
-        if key not in known:
-            fine = _allowed(job, available, every, rigid)
-            known[key] = fine, job.rates(every[fine]) if fine.any() else np.zeros(0)
-        fine, values = known[key]
-        rates[j, kind[fine], total[fine]] = values
+        alike.setdefault(key, []).append(j)
+    first = [jobs[members[0]] for members in alike.values()]
+    most = max([1, *(top for job in first for top in usable(job, available))])
+    rates = np.zeros((len(jobs), len(available), most + 1))
+    room = np.array(available, dtype=np.int64)
+    for job, members in zip(first, alike.values(), strict=True):
+        size = min(max(1, job.minimum, job.requested), job.maximum) if rigid else 0
+        terms = _Terms(job.minimum, job.maximum, job.types, job.mix)
+        table, kind, total = _steps(terms, len(available), max(available, default=0), size)
+        fine = total <= room[kind]
+        if job.guaranteed and job.current is not None:
+            fine &= keeps_guaranteed(job, available, table)
+        if fine.any():
+            rates[np.array(members)[:, None], kind[fine], total[fine]] = job.rates(table[fine])
     return Ladders(tuple(jobs), rates)
+
+
+class _Terms(NamedTuple):
+    """What of a job decides what it may have; as `JobView`, which it stands for here."""
+
+    minimum: int
+    maximum: int
+    types: frozenset[int] | None
+    mix: bool
+
+
+@lru_cache(maxsize=4096)
+def _steps(
+    terms: _Terms, types: int, most: int, size: int
+) -> tuple[Table, NDArray[np.int64], NDArray[np.int64]]:
+    """Return what a job may have: configurations of one type, (C, G), the type of each, (C,), and
+    how many of it, (C,).
+
+    Args:
+        terms: of the job.
+        types: G.
+        most: devices of a type at most.
+        size: the number of devices that is looked at; 0: all.
+    """
+    sizes = [size] if size else range(1, most + 1)
+    rows = [single(types, g, n) for g in range(types) for n in sizes if n <= most]
+    table = as_table(rows, types)
+    table = table[permitted(terms, table)]
+    total = table.sum(axis=1)
+    kind = table.argmax(axis=1) if types else total
+    for array in (table, kind, total):
+        array.flags.writeable = False  # it is remembered
+    return table, kind, total
 
 
 def undominated(cost: Array) -> NDArray[np.int64]:
@@ -107,15 +147,6 @@ def undominated(cost: Array) -> NDArray[np.int64]:
     before = np.full(cost.shape, np.inf)
     before[:, 1:] = np.minimum.accumulate(cost, axis=1)[:, :-1]
     return np.argwhere(cost < before)
-
-
-def _allowed(
-    job: JobView, available: Sequence[int], every: Table, rigid: bool
-) -> NDArray[np.bool_]:
-    fine = permitted(job, every) & keeps_guaranteed(job, available, every)
-    if rigid:
-        fine &= every.sum(axis=1) == min(max(1, job.minimum, job.requested), job.maximum)
-    return fine
 
 
 def decided(

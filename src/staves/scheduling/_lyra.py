@@ -72,13 +72,15 @@ class Lyra(Policy):
 
 def _stays(growing: Growing, j: int, job: JobView) -> bool:
     """Let a running job have the base on its type; say whether it could."""
-    if job.current is None or sum(n > 0 for n in job.current) != 1:
+    if job.current is None:
         return False
-    g = int(np.argmax(job.current))
-    runs = np.flatnonzero(growing.ladders.rates[j, g] > 0)
-    if not len(runs) or runs[0] > growing.free[g]:
+    used = [g for g, n in enumerate(job.current) if n]
+    if len(used) != 1:
         return False
-    growing.hold(j, g, int(runs[0]))
+    least = growing.least(j, used[0])
+    if least is None or least > growing.free[used[0]]:
+        return False
+    growing.hold(j, used[0], least)
     return True
 
 
@@ -87,8 +89,7 @@ def _items(growing: Growing, j: int) -> tuple[Table, Array]:
     g, base = int(growing.kind[j]), int(growing.size[j])
     rates = growing.ladders.rates[j, g]
     job = growing.ladders.jobs[j]
-    sizes = np.flatnonzero(rates > 0)
-    sizes = sizes[(sizes >= base) & (sizes <= base + growing.free[g])]
+    sizes = base + rates[base : base + int(growing.free[g]) + 1].nonzero()[0]
     pause = np.zeros(len(sizes))
     if job.current is not None:
         pause[sizes != job.current[g]] = job.resize_pause

@@ -21,9 +21,9 @@ def settled(view: View, *, pausing: bool = False) -> tuple[Decision, list[int]]:
     free = list(unpinned(view))
     chosen: dict[str, Counts] = {}
     whys: list[tuple[JobView, str]] = []
-    for job in sorted(view.jobs, key=lambda job: (not job.pinned, job.guaranteed == 0)):
-        if job.current is None:
-            continue
+    running = [job for job in view.jobs if job.current is not None]
+    for job in sorted(running, key=lambda job: (not job.pinned, job.guaranteed == 0)):
+        assert job.current is not None
         if job.pinned:
             why = "it is being measured" if job.settling else "it cannot be resized"
         elif job.guaranteed > 0 and job.settling:

@@ -22,6 +22,7 @@ The last was picked on the first Philly workload, as the bounds below were."""
 _PIECES = 8
 _LEAST = 0.05  # the share of its work that a job counts as having done, at least
 _MOST_RHO = 2.0  # beyond, few old jobs would have all the budget, and everybody grow old
+_STAYS = 1e-5  # of the mean of logarithms, for a window where a job is
 _DIGITS = 6  # of a share of the window, below which it is the solver's noise
 
 
@@ -37,12 +38,13 @@ class Shockwave(Policy):
 
     The paper's programme names whole rounds one by one, and predicts how batch sizes will change.
     Here a plan says what part of the window a job has on each type, which a linear programme finds,
-    at present speeds. Who needs the whole window runs first, then who runs already; what does not
-    fit is passed over, and each round plans anew. What is in a pause stays as it is, and a pause
+    at present speeds. Who needs the whole window runs first, then who runs already, where it runs
+    if the plan has a round of it there; what does not fit is passed over, and each round plans
+    anew. What is in a pause stays as it is, and a pause
     takes its part of the window. How the rest of the longest job is scaled is our own, and so are
     the bounds of rho, 1 and 2, and that a job counts as having done a twentieth at least. These and
-    the regulariser were picked on the first Philly workload. Its paper's order is not reproduced:
-    there it is before Gavel in average completion time, here behind it, on that workload too.
+    the regulariser were picked on the first Philly workload. Its paper's order, before Gavel in
+    average completion time, is reproduced on some workloads only: see docs/field.md.
 
     Args:
         rounds: of the window.
@@ -77,6 +79,7 @@ class Shockwave(Policy):
             work=np.array([known_work(job) for job in steps.jobs], dtype=np.float64),
             done=np.array([job.progress for job in steps.jobs], dtype=np.float64),
             budget=np.minimum(rho, _MOST_RHO) ** self._power,
+            held=np.array([job.current or (0,) * len(free) for job in steps.jobs]),
         )
         plan = market.plan(window, self._regulariser)
         chosen = {
@@ -140,8 +143,10 @@ def _first(
     """Return the types of the jobs that run now.
 
     First who needs the whole window, then who runs already, which saves restarts, then who needs
-    most of it, the worst rho of equals: each where it has most of the plan, or on what it has where
-    that is as good. Then others on what the plan leaves idle.
+    most of it, the worst rho of equals: each on what it has where the plan has a round of it there,
+    or else where it has most of the plan. Then others on what the plan leaves idle. Two jobs alike
+    that are to share the faster type by halves would else change places in every round, and where a
+    pause is as long as a round, do nothing else.
 
     Args:
         steps: of J jobs.
@@ -156,17 +161,17 @@ def _first(
     part = plan.sum(axis=1)
     waits = np.array([job.current is None for job in steps.jobs], dtype=bool)
     order = np.lexsort((-rho, -part, waits, part < whole)).tolist()
-    for allowed in (plan > 0, runs):
+    wanted, parts = need.tolist(), plan.tolist()
+    for allowed in ((plan > 0).tolist(), runs.tolist()):
         for i in order:
             if i in chosen:
                 continue
-            job = steps.jobs[i]
-            elsewhere = np.array(job.current or (0,) * len(left)) == 0
-            for g in np.lexsort((elsewhere, -plan[i])).tolist():
-                if allowed[i, g] and need[i] <= left[g]:
-                    chosen[i] = g
-                    left[g] -= int(need[i])
-                    break
+            fits = [g for g, room in enumerate(left) if allowed[i][g] and wanted[i] <= room]
+            if fits:
+                had = steps.jobs[i].current or (0,) * len(left)
+                g = max(fits, key=lambda g: (had[g] > 0 and parts[i][g] >= 1 - whole, parts[i][g]))
+                chosen[i] = g
+                left[g] -= wanted[i]
     return chosen
 
 
@@ -181,6 +186,7 @@ class Market:
         capacity: devices of each type, (G,).
         work, done: reference samples that are left of each job, and that it has done, (J,).
         budget: of each job, (J,), above 0.
+        held: devices of each type that each job has, (J, G); None: nobody has any.
     """
 
     rates: Array
@@ -189,6 +195,7 @@ class Market:
     work: Array
     done: Array
     budget: Array
+    held: NDArray[np.int64] | None = None
 
     def plan(self, window: float, regulariser: float) -> Array:
         """Return the part of the window that each job has on each type, (J, G).
@@ -233,8 +240,10 @@ class Market:
         value, row, column = (np.concatenate(part) for part in zip(*entries, strict=True))
         none, endless = np.zeros(jobs), np.full(jobs, np.inf)
         weight = self.budget / self.budget.sum()
+        # Who will be done in the window anyway may be so on any type: of equal plans, who stays.
+        stays = np.zeros(jobs * types) if self.held is None else _STAYS * (self.held.ravel() > 0)
         result = milp(
-            -np.concatenate([0 * one, (weight[:, None] * slope).ravel(), [-regulariser]]),
+            -np.concatenate([stays, (weight[:, None] * slope).ravel(), [-regulariser]]),
             bounds=Bounds(
                 0, np.concatenate([self.rates.ravel() > 0, np.diff(ends, axis=1).ravel(), [np.inf]])
             ),

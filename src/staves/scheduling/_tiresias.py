@@ -89,6 +89,8 @@ def _fastest(job: JobView, free: Sequence[int]) -> Counts | None:
     """Return the requested devices of the fastest type that has them free; None: no type has."""
     size = requested(job)
     rows = [single(len(free), g, size) for g, n in enumerate(usable(job, free)) if n >= size]
+    if not rows:
+        return None
     table = as_table(rows, len(free))
     table = table[permitted(job, table) & keeps_guaranteed(job, free, table)]
     rates = job.rates(table) if len(table) else np.zeros(0)

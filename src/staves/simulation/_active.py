@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
@@ -12,6 +13,29 @@ from staves.hardware import Allocation
 from staves.scheduling import Counts, JobView
 from staves.simulation._results import JobResult, Pause, Span
 from staves.simulation._work import Placement, Submission
+
+# A view of every job is made at every decision. Filling its slots takes less than half as long as
+# its constructor, which goes through the check that keeps others from changing it.
+_CHANGING = (
+    "rates",
+    "remaining",
+    "current",
+    "attained",
+    "waiting",
+    "pause_left",
+    "age",
+    "restarts",
+    "scale_limit",
+    "progress",
+    "held_seconds",
+    "step_work",
+    "unchanged",
+    "steps_left",
+)
+_fill: dict[str, Callable[[JobView, Any], None]] = {
+    each.name: getattr(JobView, each.name).__set__ for each in fields(JobView)
+}
+_fill_changing = tuple(_fill[name] for name in _CHANGING)
 
 
 class Active:
@@ -27,9 +51,9 @@ class Active:
         self, submission: Submission, *, work_known: bool, checkpoint_seconds: float = math.inf
     ) -> None:
         self.job, self._work = submission.view, submission.work
-        self._submitted: dict[str, Any] = {
-            each.name: getattr(self.job, each.name) for each in fields(JobView)
-        }
+        self._submitted = [
+            (fill, getattr(self.job, name)) for name, fill in _fill.items() if name not in _CHANGING
+        ]
         self.version = 0
         """Counts the changes: an end that was foreseen before the last one does not happen."""
         self.allocation: Allocation | None = None
@@ -55,6 +79,11 @@ class Active:
         self._measured = True
         self._spans: list[Span] = []
         self._pauses: list[Pause] = []
+
+    @property
+    def counts(self) -> Counts | None:
+        """Its devices of each type; None while it has none."""
+        return self._counts
 
     def advance(self, now: float) -> None:
         """Let time pass until `now`: no later than `next_mark`."""
@@ -84,28 +113,36 @@ class Active:
 
     def view(self, types: int) -> JobView:
         """Return the job as a policy sees it that looks at so many types."""
-        # Not `replace`: this is made for every job at every decision, and takes half as long.
-        changing: dict[str, Any] = {
-            "rates": self._work.rates(self._phase),
-            "remaining": self._marks[-1] - self._done if self._work_known else math.inf,
-            "current": self._counts,
-            "attained": self._attained,
-            "waiting": self._waiting,
-            "pause_left": max(0.0, self._paused_until - self._at),
-            "age": 0.0 if self._started is None else self._at - self._started,
-            "restarts": self._restarts,
-            "scale_limit": 2 * self._tried or 1,
-            "progress": self._done,
-            "held_seconds": tuple(self._held[g] for g in range(types)),
-            "step_work": self._work.step_work(self._phase),
-            "unchanged": math.inf if self.allocation is None else self._at - self._since,
-            "steps_left": self._steps_left(),
-        }
-        return JobView(**(self._submitted | changing))
+        step_work = self._work.step_work(self._phase)
+        changing = (
+            self._work.rates(self._phase),
+            self._marks[-1] - self._done if self._work_known else math.inf,
+            self._counts,
+            self._attained,
+            self._waiting,
+            max(0.0, self._paused_until - self._at),
+            0.0 if self._started is None else self._at - self._started,
+            self._restarts,
+            2 * self._tried or 1,
+            self._done,
+            tuple([self._held[g] for g in range(types)]),
+            step_work,
+            math.inf if self.allocation is None else self._at - self._since,
+            self._steps_left(step_work),
+        )
+        view = object.__new__(JobView)
+        for fill, value in self._submitted:
+            fill(view, value)
+        for fill, value in zip(_fill_changing, changing, strict=True):
+            fill(view, value)
+        return view
 
-    def _steps_left(self) -> float:
-        """Return the steps of the fixed batch that are left; inf where that is not known."""
-        here = self._work.step_work(self._phase)
+    def _steps_left(self, here: float) -> float:
+        """Return the steps of the fixed batch that are left; inf where that is not known.
+
+        Args:
+            here: reference samples that a step is worth in the present phase.
+        """
         if not here or not self._work_known:
             return math.inf
         if not self._steps_after:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from staves.scheduling import Counts
 from staves.simulation._application import Application
-from staves.simulation._ways import MOST, Ways, ways
+from staves.simulation._ways import Ways, ways
 from staves.simulation._work import Placement
 
 Array = NDArray[np.float64]
@@ -164,21 +164,22 @@ class EpochRates:
 
     def _make_room(self) -> None:
         if len(self._best) < len(self._shared):
-            more = len(self._shared) - len(self._best)
+            more = len(self._shared)  # twice as much: placements come to be known one by one
             self._best = np.append(self._best, np.full(more, np.nan))
             self._batch = np.append(self._batch, np.zeros(more))
             self._way = np.append(self._way, np.zeros(more, dtype=np.int64))
 
     def _compute(self, numbers: NDArray[np.int64]) -> None:
-        batch, seconds = np.ones((len(numbers), MOST)), np.full((len(numbers), MOST), np.inf)
-        for row, number in enumerate(numbers.tolist()):
-            found = self._shared.way(number)
-            batch[row, : len(found.batch)] = found.batch
-            seconds[row, : len(found.batch)] = found.seconds
+        found = [self._shared.way(number) for number in numbers.tolist()]
+        most = max(1, *(len(way.batch) for way in found))
+        batch, seconds = np.ones((len(found), most)), np.full((len(found), most), np.inf)
+        for row, way in enumerate(found):
+            batch[row, : len(way.batch)] = way.batch
+            seconds[row, : len(way.batch)] = way.seconds
         application = self._shared.application
         steps = application.statistics.gain(self._epoch, batch) / seconds / application.calibration
         best = steps.argmax(axis=1)
-        rows = np.arange(len(numbers))
+        rows = np.arange(len(found))
         self._way[numbers] = best
         self._best[numbers] = steps[rows, best] * application.reference
         self._batch[numbers] = np.where(steps[rows, best] > 0, batch[rows, best], 0.0)

@@ -266,9 +266,7 @@ class _Run:
     def decide(self) -> None:
         """Ask the policy, and let the jobs have what it says."""
         self.advance(self.now)
-        ordered = sorted(
-            self.active.values(), key=lambda a: (a.job.submitted, self._index[a.job.id])
-        )
+        ordered = list(self.active.values())  # as they came: so they are in order of submission
         jobs = tuple(active.view(len(self._types)) for active in ordered)
         view = View(self.now, self._types, self._capacity, self._nodes, jobs)
         before = time.process_time()
@@ -281,18 +279,23 @@ class _Run:
         self.decisions += 1
         if decision.value is not None and decision.bound:
             self._gaps.append(max(0.0, 1 - decision.value / decision.bound))
-        held = {a.job.id: a.allocation for a in ordered if a.allocation is not None}
-        pinned = {job.id for job in jobs if job.pinned}
-        placed = place(
-            self._devices,
-            decision.chosen,
-            self._types,
-            held,
-            placing=self._policy.placing,
-            fixed=pinned,
-        )
+        chosen = decision.chosen
+        # What is aligned may move though no counts have changed.
+        aligned = self._policy.placing == "aligned"
+        if aligned or any(chosen.get(a.job.id) != a.counts for a in ordered):
+            held = {a.job.id: a.allocation for a in ordered if a.allocation is not None}
+            pinned = {job.id for job in jobs if job.current is not None and job.pinned}
+            placed = place(
+                self._devices,
+                chosen,
+                self._types,
+                held,
+                placing=self._policy.placing,
+                fixed=pinned,
+            )
+            for active in ordered:
+                self._give(active, placed.get(active.job.id))
         for active in ordered:
-            self._give(active, placed.get(active.job.id))
             if active.choose_again():
                 self._foresee(active)
         self._lose_patience(bool(decision.chosen))

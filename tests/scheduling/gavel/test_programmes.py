@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import fields, replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -119,6 +121,24 @@ def test_the_largest_least(seed: int) -> None:
         check_feasible(problem, x)
         least = float((throughput(problem, x) / scale).min())
         assert least == pytest.approx(optimum(problem, problem.rates, scale), rel=1e-5)
+
+
+@given(seeds)
+@settings(max_examples=40, deadline=None)
+def test_jobs_alike_have_equal_shares(seed: int) -> None:
+    problem = random_problem(seed)
+    twice = replace(
+        problem,
+        **{
+            each.name: np.repeat(getattr(problem, each.name), 2, axis=0)
+            for each in fields(Problem)
+            if each.name != "capacity"
+        },
+    )
+    for allocate in (max_min, makespan, finish_time_fairness):
+        x = allocate(twice)
+        check_feasible(twice, x)
+        assert (x[::2] == x[1::2]).all()
 
 
 @given(seeds)

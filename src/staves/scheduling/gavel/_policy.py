@@ -54,7 +54,7 @@ class _Rounds(Policy):
         done, free = settled(view)
         chosen = dict(done.chosen)
         others = [job for job in view.jobs if job.id not in chosen]
-        all_rates = {job.id: _rates(job, free) for job in others}
+        all_rates = _all_rates(others, free)
         jobs = [job for job in others if all_rates[job.id].any()]
         never = [job for job in others if not all_rates[job.id].any()]
         if not jobs:
@@ -64,10 +64,13 @@ class _Rounds(Policy):
         priority = shares / self._received(jobs, len(free))
         # By type first, so that of equal pairs those of the first type win, jobs as they came.
         order = np.lexsort((-shares.T.ravel(), -priority.T.ravel()))
+        sizes, runs = [requested(job) for job in jobs], (rates > 0).tolist()
         for pair in order.tolist():
+            if not any(free):
+                break
             g, index = divmod(pair, len(jobs))
-            job, size = jobs[index], requested(jobs[index])
-            if job.id in chosen or size > free[g] or not rates[index, g]:
+            job, size = jobs[index], sizes[index]
+            if size > free[g] or not runs[index][g] or job.id in chosen:
                 continue
             free[g] -= size
             counts = single(len(free), g, size)
@@ -139,6 +142,19 @@ class GavelFtf(_Rounds):
     def shares(self, problem: Problem) -> Array:
         """Return the shares of the smallest largest rho."""
         return finish_time_fairness(problem)
+
+
+def _all_rates(jobs: list[JobView], free: list[int]) -> dict[str, Array]:
+    """Return by job what `_rates` does; it is looked up once for jobs that are alike."""
+    known: dict[tuple[object, ...], Array] = {}
+    found = {}
+    for job in jobs:
+        own = job.id if job.guaranteed and job.current is not None else ""
+        key = (own, id(job.rates), job.minimum, job.maximum, job.requested, job.types)
+        if key not in known:
+            known[key] = _rates(job, free)
+        found[job.id] = known[key]
+    return found
 
 
 def _rates(job: JobView, free: list[int]) -> Array:

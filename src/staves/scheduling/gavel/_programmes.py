@@ -7,6 +7,7 @@ on each type; its throughput under x is the sum over types of rate times x.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +21,7 @@ Array = NDArray[np.float64]
 _TRIES, _NEAR = 100, 5e-4  # relative
 _LEAST_LEFT = 1e-9  # of a job's age
 _LOWEST = 1e-6  # share of the most that anyone needs, ten times what a solver takes for none
+_HALVINGS = 40
 _SLACK = 1e-7  # relative; of what the first programme reached, left to the second
 
 
@@ -87,34 +89,70 @@ def finish_time_fairness(problem: Problem) -> Array:
 
     rho of a job is the time from its submission to its end under x, over that which it would have
     taken with 1 / J of each type. Of some rho it is known by a programme of least throughputs
-    whether an x reaches it; that programme's x has a rho of its own, and if that is smaller, it is
-    the next to be tried (Dinkelbach's method for the largest of several ratios: Crouzeix, Ferland
-    and Schaible, J. Optim. Theory Appl. 1985), until a step gains less than 5e-4.
+    whether an x reaches it. Where none does, that programme's prices tell a larger rho which none
+    reaches either, and that is the next to be tried: Newton's method, from below. It ends where the
+    best x so far is within 5e-4.
     """
     alone = (problem.done + problem.remaining) / problem.isolated_rates
+    best = problem.rates.max(axis=1)
 
-    def scale(rho: float) -> Array:
+    def needed(rho: float) -> Array:
+        """Return the throughput that gives each job this rho, (J,)."""
         # The slowest's rest is small beside its age, as numbers are: it could come out as none.
         left = np.maximum(rho * alone - problem.age, _LEAST_LEFT * (1 + problem.age))
         return problem.remaining / left
 
-    def reached(x: Array) -> float:
-        rate = (problem.rates * x).sum(axis=1)
-        return float(((problem.age + problem.remaining / rate) / alone).max())
-
     # Nobody is fairer off than at the best rate there is: often that is reached, or nearly.
-    best = problem.age + problem.remaining / problem.rates.max(axis=1)
-    rho = float((best / alone).max()) * (1 + _NEAR)
-    found = reached(_Programme(problem, scale(rho)).largest_least()[0])
-    if found > rho:
-        isolated = problem.age + problem.remaining / problem.isolated_rates
-        rho = min(found, float((isolated / alone).max()))
-        for _ in range(_TRIES):
-            found = reached(_Programme(problem, scale(rho)).largest_least()[0])
-            near, rho = found >= rho * (1 - _NEAR), min(rho, found)
-            if near:
-                break
-    return _Programme(problem, scale(rho)).best()
+    rho = float(((problem.age + problem.remaining / best) / alone).max())
+    isolated = problem.age + problem.remaining / problem.isolated_rates
+    reached, chosen = float((isolated / alone).max()), None
+    for _ in range(_TRIES):
+        if reached <= rho * (1 + _NEAR):
+            break
+        programme = _Programme(problem, needed(rho))
+        x, least, price = programme.priced()
+        rate = (problem.rates * x).sum(axis=1)
+        found = float(((problem.age + problem.remaining / rate) / alone).max())
+        if found <= reached:
+            reached, chosen = found, (programme, least)
+        higher = _affordable(needed, price, rho, reached)
+        if higher <= rho:
+            break  # as far as numbers go
+        rho = higher
+    if chosen is None:
+        return _Programme(problem, needed(reached)).best()
+    programme, least = chosen
+    return programme.best(least)
+
+
+def _affordable(needed: Callable[[float], Array], price: Array, low: float, high: float) -> float:
+    """Return a rho no larger than the smallest with which what is needed costs at most 1.
+
+    Args:
+        needed: throughputs, (J,), that fall as rho grows.
+        price: of a unit of each, (J,).
+        low: a rho with which they cost more than 1; else it is returned.
+        high: a rho with which they do not.
+    """
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        if price @ needed(middle) > 1:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _alike(rows: Array) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return of equal rows (J, N) the first, (K,), the number of each row's kind, (J,), and how
+    many rows each kind has, (K,); kinds in the order of their first rows."""
+    _, first, kind, count = np.unique(
+        rows, axis=0, return_index=True, return_inverse=True, return_counts=True
+    )
+    order = np.argsort(first)
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    return first[order], rank[kind.ravel()], count[order]
 
 
 def _sizes(problem: Problem) -> tuple[Array, Array]:
@@ -123,6 +161,10 @@ def _sizes(problem: Problem) -> tuple[Array, Array]:
 
 class _Programme:
     """Throughput of at least z scale for every job, with z as large as it can be.
+
+    Jobs that are alike have equal shares, and are one job of as many times the devices here. That
+    takes nothing from z, and of the corners that a simplex method would name most run some of these
+    jobs for good and others not at all.
 
     Args:
         problem: jobs and devices.
@@ -133,51 +175,92 @@ class _Programme:
         # Loads for longer than most simulations decide.
         from scipy.sparse import csr_array
 
-        worth = problem.rates / scale[:, None]
-        self._shape = jobs, types = worth.shape
-        self._worth = (worth / worth.max()).ravel()
-        # Each job's row by its own best rate, and z by the most that anyone needs of its best:
-        # jobs with all time before them would else have entries beyond what a solver can tell.
-        best = problem.rates.max(axis=1)
-        part = (problem.rates / best[:, None]).ravel()
+        kept, self._kind, count = _alike(np.column_stack([problem.rates, problem.need, scale]))
+        rates, scale, types = problem.rates[kept], scale[kept], len(problem.capacity)
+        kinds = len(kept)
+        worth = rates / scale[:, None]
+        self._place = of_kind, of_type = np.nonzero(worth > 0)
+        self._worth = (count[:, None] * worth)[self._place] / worth.max()
+        # Each row by its own best rate, and z by the most that anyone needs of its best: jobs with
+        # all time before them would else have entries beyond what a solver can tell.
+        best = rates.max(axis=1)
+        part = (rates / best[:, None])[self._place]
         lowest = scale / best
         lowest = np.maximum(lowest / lowest.max(), _LOWEST)
-        job, kind = (axis.ravel() for axis in np.indices(self._shape))
-        column = np.arange(jobs * types)
+        self._unit = count * best
+        column = np.arange(len(of_kind))
         self._matrix = csr_array(
             (
-                np.concatenate([np.ones(jobs * types), problem.need[job], -part, lowest]),
+                np.concatenate(
+                    [np.ones(len(column)), (count * problem.need[kept])[of_kind], -part, lowest]
+                ),
                 (
                     np.concatenate(
-                        [job, jobs + kind, jobs + types + job, jobs + types + np.arange(jobs)]
+                        [
+                            of_kind,
+                            kinds + of_type,
+                            kinds + types + of_kind,
+                            kinds + types + np.arange(kinds),
+                        ]
                     ),
-                    np.concatenate([column, column, column, np.full(jobs, jobs * types)]),
+                    np.concatenate([column, column, column, np.full(kinds, len(column))]),
                 ),
             ),
-            shape=(2 * jobs + types, jobs * types + 1),
+            shape=(2 * kinds + types, len(column) + 1),
         )
-        self._limits = np.concatenate([np.ones(jobs), problem.capacity, np.zeros(jobs)])
+        self._shape = kinds, types
+        self._limits = np.concatenate([np.ones(kinds), problem.capacity, np.zeros(kinds)])
+        self._only_least = np.append(np.zeros(len(column)), 1.0)
 
-    def largest_least(self) -> tuple[Array, float]:
-        """Return an x of the largest z, and that z in the programme's own unit."""
-        only_least = np.append(np.zeros(len(self._worth)), 1.0)
-        solution = self._solved(only_least, np.zeros(len(only_least)))
-        return solution[:-1].reshape(self._shape), float(solution[-1])
+    def priced(self) -> tuple[Array, float, Array]:
+        """Return an x of the largest z, that z in the programme's own unit, and prices, (J,).
 
-    def best(self) -> Array:
+        Throughputs that some x has, each times its price, come to 1 at most.
+        """
+        from scipy.optimize import linprog
+
+        result = linprog(  # type: ignore[call-overload]  # its stub does not know sparse matrices
+            -self._only_least,
+            A_ub=self._matrix,
+            b_ub=self._limits,
+            bounds=np.column_stack([0 * self._only_least, self._most]),
+            method="highs-ds",
+        )
+        if result.x is None:
+            raise StavesError(f"the scheduler's programme was not solved: {result.message}")
+        least = float(result.x[-1])
+        price = np.maximum(-result.ineqlin.marginals[-self._shape[0] :], 0.0)
+        return self._filled(result.x), least, (price / self._unit / least)[self._kind]
+
+    def best(self, least: float | None = None) -> Array:
         """Return of all x of the largest z the one of the largest sum of throughput over scale:
-        what the slowest cannot use is not left idle."""
-        _, least = self.largest_least()
-        low = np.append(np.zeros(len(self._worth)), least * (1 - _SLACK))
-        return self._solved(np.append(self._worth, 0.0), low)[:-1].reshape(self._shape)
+        what the slowest cannot use is not left idle.
+
+        Args:
+            least: the largest z, where it is known.
+        """
+        if least is None:
+            least = float(self._solved(self._only_least, 0 * self._only_least)[-1])
+        low = self._only_least * least * (1 - _SLACK)
+        return self._filled(self._solved(np.append(self._worth, 0.0), low))
+
+    @property
+    def _most(self) -> Array:
+        return np.append(np.ones(len(self._worth)), np.inf)
+
+    def _filled(self, solution: Array) -> Array:
+        """Return the x, (J, G), of a solution."""
+        x = np.zeros(self._shape)
+        x[self._place] = solution[:-1]
+        filled: Array = x[self._kind]
+        return filled
 
     def _solved(self, gain: Array, low: Array) -> Array:
         from scipy.optimize import Bounds, LinearConstraint, milp
 
-        most = np.append(np.where(self._worth > 0, 1.0, 0.0), np.inf)
         result = milp(
             -gain,
-            bounds=Bounds(low, most),
+            bounds=Bounds(low, self._most),
             constraints=LinearConstraint(
                 self._matrix, np.full(len(self._limits), -np.inf), self._limits
             ),
