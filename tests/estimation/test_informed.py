@@ -95,13 +95,31 @@ def test_a_type_without_lines_goes_by_past_jobs() -> None:
 @given(configurations)
 @settings(max_examples=30)
 def test_how_several_scale_is_told_by_past_jobs_until_they_have_run(table: np.ndarray) -> None:
-    measured = at(Cell("mid", 1), 4.0)
-    rates = informed(profile("mid", together=False), measured)
-    filtered = FilteredRates(MODEL, measured, TYPES, SIZES)
+    rates = informed(profile("mid", together=False), at(Cell("mid", 1), 4.0))
+    level = math.exp(MODEL.jobs.mean[MODEL.space.index([Cell("mid", 1)])[0]])
+    filtered = FilteredRates(MODEL, at(Cell("mid", 1), level), TYPES, SIZES)
     # One device of the small type cannot hold the batch.
     runs = ~((table[:, 0] == 1) & (table.sum(axis=1) == 1))
-    np.testing.assert_allclose(rates(table), np.where(runs, filtered(table), 0.0))
+    expected = np.where(runs, filtered(table) * 4.0 / level, 0.0)
+    np.testing.assert_allclose(rates(table), expected)
     np.testing.assert_allclose(rates.log_std(table), filtered.log_std(table))
+
+
+def test_the_unit_of_its_samples_makes_no_difference() -> None:
+    """Past jobs of one script have one level: another script's job is not slow for that."""
+    ladder = cells_of(TYPES, SIZES, 8)
+    alike = [
+        (f"job-{j}", cell, SPEEDS[cell.device_type] * cell.devices**0.9)
+        for j in range(4)
+        for cell in ladder
+    ]
+    model = CollaborativeFilter.fit(History.of(alike), ladder)
+    table = np.array([[0, 1, 0], [0, 2, 0], [0, 0, 4]])
+    for unit in (1e-3, 1.0, 1e3):
+        own = profile("mid", together=False)
+        rates = InformedRates(own, model, at(Cell("mid", 1), 4 * unit), TYPES, SIZES)
+        expected = np.array([4.0, 4 * 2**0.9, 20 * 4**0.9]) * unit
+        np.testing.assert_allclose(rates(table), expected, rtol=0.05)
 
 
 def test_a_stranger_goes_by_past_jobs_alone() -> None:

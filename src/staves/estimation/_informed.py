@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -52,9 +53,10 @@ class InformedRates:
         types: Sequence[str],
         node_sizes: Sequence[int],
     ) -> None:
-        self._filtered = FilteredRates(model, measured, types, node_sizes)
+        self._unit, in_unit = _in_the_unit_of(model, measured)
+        self._filtered = FilteredRates(model, in_unit, types, node_sizes)
         alone = np.eye(len(types), dtype=np.int64)
-        self._speeds = self._filtered(alone)
+        self._speeds = self._unit * self._filtered(alone)
         speeds = dict(zip(types, self._speeds.tolist(), strict=True))
         self._by_lines = profile.rates(types, speeds) if profile.lines else None
         self._together = profile.communication is not None
@@ -68,11 +70,11 @@ class InformedRates:
             InputError: there are more devices than the model knows.
         """
         if self._by_lines is None:
-            return self._filtered(configurations)
+            return self._unit * self._filtered(configurations)
         rates = self._by_lines(configurations)
         if self._together:
             return rates
-        return np.where(rates > 0, self._filtered(configurations), 0.0)
+        return np.where(rates > 0, self._unit * self._filtered(configurations), 0.0)
 
     def log_std(self, configurations: NDArray[np.int64]) -> Array:
         """Return the standard deviation of ln(rate), (C,); 0 for no devices.
@@ -86,6 +88,25 @@ class InformedRates:
         together = shares.sum(axis=1)
         weighed: Array = shares @ self._log_std / np.where(together > 0, together, 1.0)
         return weighed
+
+
+def _in_the_unit_of(
+    model: CollaborativeFilter, measured: Measurements
+) -> tuple[float, dict[Cell, Measured]]:
+    """Return what a job was measured at, at the level of past jobs, and what one of its units is.
+
+    Samples are as large as each job's are. Were past jobs alike in that, one whose samples are much
+    smaller would else be taken for slow wherever it has not been measured.
+    """
+    known = {cell: one for cell, one in measured.items() if cell in model.space}
+    if not known:
+        return 1.0, {}
+    expected = model.jobs.mean[model.space.index(known)]
+    level = float(np.mean([one.log_throughput for one in known.values()] - expected))
+    shifted = {
+        cell: Measured(one.log_throughput - level, one.rounds) for cell, one in known.items()
+    }
+    return math.exp(level), shifted
 
 
 def worth_measuring(
