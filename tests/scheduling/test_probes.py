@@ -90,6 +90,17 @@ def test_what_is_measured_or_held_or_too_much_is_not_probed() -> None:
     assert with_probes(full, both).chosen == both.chosen
 
 
+def test_what_is_not_worth_it_is_not_probed_and_what_tells_most_comes_first() -> None:
+    decision = Decision({"j": (1, 0, 0)})
+    for probes, chosen in (((), (1, 0, 0)), ((2,), (1, 0, 1)), ((2, 1), (1, 1, 1))):
+        wanted = view(replace(job("j", 1, 2), probes=probes), capacity=(2, 3, 2))
+        assert with_probes(wanted, decision).chosen == {"j": chosen}
+    few = view(replace(job("j", 1, 2, maximum=2), probes=(2, 1)), capacity=(2, 3, 1))
+    assert with_probes(few, decision).chosen == {"j": (1, 0, 1)}
+    unknown = view(job("j", 1, 2, maximum=2), capacity=(2, 3, 1))
+    assert with_probes(unknown, decision).chosen == {"j": (1, 1, 0)}
+
+
 def test_one_free_device_is_one_probe() -> None:
     jobs = job("j", 1), job("k", 1)
     decision = Decision({"j": (1, 0, 0), "k": (1, 0, 0)})

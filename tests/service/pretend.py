@@ -141,7 +141,15 @@ class PretendEngine(Engine):
             generation=one.generation,
             progress=progress,
             knowledge=knowledge,
-            spans=({"devices": list(names), "since": one.since, "until": None},),
+            spans=(
+                {
+                    "devices": list(names),
+                    "since": one.since,
+                    "until": None,
+                    "local_batches": progress and [32, *[0] * (len(names) - 1)],
+                    "step_seconds": progress.get("step_seconds"),
+                },
+            ),
         )
 
     def logs(self, job: str, attempt: int) -> dict[str, Path]:

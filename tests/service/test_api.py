@@ -108,6 +108,15 @@ def test_decisions_are_listed(ask: Ask) -> None:
     assert [job["name"] for job in decision["jobs"]] == ["digits"]
 
 
+def test_the_history_is_of_ones_own_jobs(ask: Ask) -> None:
+    for who in ("ada", "bob"):
+        submit(ask, who)
+    assert [one["job"] for one in ask("bob").get(f"{API}/history").json()["history"]] == ["2"]
+    rows = ask("root").get(f"{API}/history").json()["history"]
+    assert [one["job"] for one in rows] == ["1", "2"]
+    assert {"device_type", "devices", "nodes", "throughput"} < set(rows[0])
+
+
 def test_health_needs_no_token_and_says_no_more(ask: Ask, service: FakeService) -> None:
     assert ask("").get("/healthz").json() == {"ok": True}
     service.well = False

@@ -133,6 +133,26 @@ def test_scaling_a_run_needs_no_service(staves: Run, monkeypatch: pytest.MonkeyP
     assert "train: no such run in" in err
 
 
+def test_history_and_what_is_estimated_from_it(staves: Run, ask: Ask, tmp_path: Path) -> None:
+    assert said(staves, "history") == "staves: no job has been measured\n"
+    submit_directly(ask, "ada")
+    (row,) = told(staves, "history")["history"]
+    assert said(staves, "history").splitlines()[1].split() == ["1", "t4", "1", "1", "64"]
+    exported, asked = tmp_path / "history.csv", tmp_path / "asked.csv"
+    exported.write_text(said(staves, "history", "--csv"))
+    header, line = exported.read_text().splitlines()
+    assert dict(zip(header.split(","), line.split(","), strict=True)) == {
+        name: str(value) for name, value in row.items()
+    }
+    asked.write_text("job,device_type,devices,nodes,throughput\n1,v100,1,1,\n1,t4,1,1,\n")
+    live = told(staves, "estimate", "--from-service", "--observed", str(asked))
+    assert live == told(staves, "estimate", "--history", str(exported), "--observed", str(asked))
+    assert live["predictions"][1]["throughput"] == pytest.approx(64.0, rel=0.01)
+    both = "estimate", "--from-service", "--history", str(exported), "--observed", str(asked)
+    assert staves(*both)[0] == 2
+    assert staves("history", "--json", "--csv")[0] == 2
+
+
 def test_queue_and_nodes(staves: Run, ask: Ask) -> None:
     assert said(staves, "queue") == "staves: no job waits\n"
     submit_directly(ask, "ada")
@@ -307,6 +327,20 @@ def test_explaining_says_why_not(
     assert chosen.split() == ["chosen", "1xt4", "10", "-", "1", "-"]
     assert other.split(maxsplit=4)[:1] == ["2xt4"]
     assert other.rstrip().endswith("it is not faster")
+
+
+def test_explaining_says_how_sure_rates_are_where_past_jobs_tell(
+    staves: Run, service: FakeService, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit_directly(ask, "ada")
+    option = {"rate": 10.0, "seconds": 90.0, "utility": 1.5, "log_std": 0.095, "why": "no"}
+    options = [{**option, "configuration": f"{n}xt4", "counts": {"t4": n}} for n in (1, 2)]
+    document = {"text": "1 t4.", "chosen": options[0], "alternatives": options[1:]}
+    monkeypatch.setattr(service, "explain", lambda job: document)
+    *_, head, chosen, other = said(staves, "explain", "1").splitlines()
+    assert head.index("samples/s") < head.index("give or take") < head.index("to its end")
+    assert chosen.split()[:5] == ["chosen", "1xt4", "10", "10", "%"]
+    assert other.split()[:4] == ["2xt4", "10", "10", "%"]
 
 
 def test_explaining_tells_prices_and_pauses_where_the_policy_does(

@@ -85,3 +85,19 @@ def test_a_job_that_is_being_preempted_can_be_resumed(
     story = len(controller.job(job, owner=None)["story"])
     assert controller.act(job, "resume", {}, user="me")["state"] == "saving"
     assert len(controller.job(job, owner=None)["story"]) == story, "it comes back by itself"
+
+
+def test_it_tells_what_was_measured_to_each_of_their_own(
+    controller: Controller, tmp_path: Path
+) -> None:
+    document = spec(tmp_path).to_document()
+    jobs = [
+        controller.submit(document, "0" * 64, owner=owner, key=None)["id"]
+        for owner in ("ann", "bob")
+    ]
+    stretch = {"devices": ["n/quick-0"], "since": 1.0, "local_batches": [8], "step_seconds": 0.5}
+    for job in jobs:
+        controller._store.observe(job, attempt=1, stretches=[stretch])
+    row = {"device_type": "quick", "devices": 1, "nodes": 1, "throughput": pytest.approx(16.0)}
+    assert controller.history(owner="bob") == [{"job": jobs[1], **row}]
+    assert controller.history(owner=None) == [{"job": job, **row} for job in jobs]

@@ -13,8 +13,10 @@ import pytest
 
 from staves.engines._base import Launch, Status
 from staves.errors import StavesError
+from staves.estimation import LINES_LOG_STD
 from staves.hardware import Cluster, DeviceType, Node
 from staves.scheduling import Decision, Heet, JobView, View, policy
+from staves.service._beliefs import fitted_types
 from staves.service._rows import Job
 from staves.service._spec import JobSpec
 from staves.service._states import Grant, Pause, Resume, Stop
@@ -102,6 +104,14 @@ def heet(tmp_path: Path) -> Iterator[World]:
     world.store.close()
 
 
+@pytest.fixture
+def srtf(tmp_path: Path) -> Iterator[World]:
+    """One device a job: others are free for probes."""
+    world = World(tmp_path, "srtf")
+    yield world
+    world.store.close()
+
+
 def test_jobs_run_to_their_end(world: World) -> None:
     for number in range(5):
         world.submit(f"job{number}", samples=60.0, maximum=3)
@@ -154,6 +164,72 @@ def test_a_new_job_begins_on_what_was_fast_for_those_before(heet: World) -> None
     heet.run(lambda: bool(heet.devices(second)))
     assert heet.devices(second)[0].startswith("b/slow")
     heet.run(heet.over)
+
+
+def decided(world: World, job: str) -> list[dict[str, Any]]:
+    """Return what decisions said of a job, oldest first."""
+    return [
+        entry
+        for stored in reversed(world.store.decisions(1000))
+        for entry in stored.document["jobs"]
+        if entry["id"] == job
+    ]
+
+
+def past(world: World, *slow: float) -> list[str]:
+    """Run jobs one after another, so fast on the slow type; return their ids."""
+    jobs = []
+    for number, speed in enumerate(slow):
+        speeds = {"fast": 2.0, "slow": speed}
+        jobs.append(world.submit(f"past{number}", samples=400.0, speeds=speeds))
+        world.run(world.over)
+    return jobs
+
+
+def test_what_all_past_jobs_have_shown_is_not_measured_again(srtf: World) -> None:
+    jobs = past(srtf, *[0.5] * 4)
+    assert all(any(e["probed"] == ["slow"] for e in decided(srtf, job)) for job in jobs[:3])
+    history = srtf.store.measured()
+    assert [one.id for one in history] == jobs
+    srtf.crash()  # what was measured is known to the next controller
+    assert srtf.store.measured() == history
+    new = srtf.submit("new", samples=400.0, speeds={"fast": 2.0, "slow": 0.5})
+    srtf.run(srtf.over)
+    told = decided(srtf, new)
+    assert not any(entry["probed"] for entry in told)
+    assert 0 < told[-1]["chosen"]["log_std"] < 0.05
+    assert [line.text for line in srtf.store.story(new) if line.event == "grant"] == ["a/fast-0"]
+
+
+def test_where_past_jobs_differ_a_new_one_is_measured(srtf: World) -> None:
+    past(srtf, 0.05, 0.2, 0.8, 3.2)
+    new = srtf.submit("new", samples=4000.0, speeds={"fast": 2.0, "slow": 4.0})
+    srtf.run(lambda: "slow" in fitted_types(srtf.store.job(new), None))
+    (first, *_) = (entry for entry in decided(srtf, new) if entry["probed"])
+    assert first["probed"] == ["slow"]
+    assert first["chosen"]["log_std"] > LINES_LOG_STD
+    srtf.run(srtf.over)
+    assert decided(srtf, new)[-1]["chosen"]["log_std"] == LINES_LOG_STD
+
+
+def test_a_probe_that_would_last_longer_than_the_job_is_none(srtf: World) -> None:
+    past(srtf, 0.05, 0.2, 0.8, 3.2)
+    new = srtf.submit("new", samples=12.0, speeds={"fast": 2.0, "slow": 4.0})
+    srtf.run(srtf.over)
+    told = decided(srtf, new)
+    assert len(told) > 1
+    assert not any(entry["probed"] for entry in told)
+
+
+def test_heet_goes_by_past_jobs_from_the_first_seconds_on(heet: World) -> None:
+    """Before it has lines, it is placed where jobs like it were fast."""
+    past(heet, *[8.0] * 4)
+    new = heet.submit("new", samples=400.0, speeds={"fast": 2.0, "slow": 8.0}, maximum=2)
+    heet.run(heet.over)
+    grants = [line.text for line in heet.store.story(new) if line.event == "grant"]
+    assert set(grants[0].split(", ")) <= {"b/slow-0", "b/slow-1"}
+    assert set(grants[-1].split(", ")) == {"b/slow-0", "b/slow-1"}
+    assert len(grants) == 2
 
 
 def test_two_alike_do_not_take_turns(heet: World) -> None:

@@ -203,6 +203,8 @@ def test_policies_are_told_all_that_was_submitted() -> None:
         "start_pause": 0.5,
         "resize_pause": 0.25,
         "unmeasured": frozenset({0}),
+        "probes": (0,),
+        "log_std": Scaling((0.1,)),
         "name": "a name",
         "application": "an application",
         "requested": 2,

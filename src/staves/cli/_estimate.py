@@ -11,7 +11,7 @@ import typer
 from staves.cli._bounds import check_within
 from staves.cli._output import messages, output, print_json
 from staves.cli._service import cell as shown
-from staves.cli._service import print_table
+from staves.cli._service import client, print_table
 from staves.errors import InputError, printable
 
 if TYPE_CHECKING:
@@ -41,6 +41,14 @@ def estimate(
             " reads. Without it, only the devices' peaks are known.",
         ),
     ] = None,
+    from_service: Annotated[
+        bool,
+        typer.Option(
+            "--from-service",
+            help="Past jobs: those that the running service has measured, by their ids"
+            " (`staves history`).",
+        ),
+    ] = False,
     next_probe: Annotated[
         bool, typer.Option("--next-probe", help="Name the cell to measure next for each job.")
     ] = False,
@@ -64,6 +72,8 @@ def estimate(
         if not next_probe:
             raise InputError("--probe-cost goes with --next-probe", hint="add it, or leave it out")
         check_within("--probe-cost", probe_cost, 0, 1, hint="a share, like 0.01")
+    if from_service and history is not None:
+        raise InputError("--from-service and --history contradict each other", hint="give one")
     # numpy loads with the command that needs it, not with `staves --help`.
     from staves.estimation import CollaborativeFilter
     from staves.simulation import read_sheet
@@ -74,7 +84,7 @@ def estimate(
             f"{observed}: no row is measured, and none is a question",
             hint="leave the throughput of what is asked empty",
         )
-    past = _history(history)
+    past = _of_service() if from_service else _history(history)
     known = _known(sheet, past)
     cells = {_cell(one) for one in (*sheet.measured, *sheet.asked)}
     rounds = sum(map(len, past.jobs.values()))
@@ -93,6 +103,18 @@ def _cell(row: Any) -> Cell:
     from staves.estimation import Cell
 
     return Cell(row.device_type, row.devices, row.nodes)
+
+
+def _of_service() -> History:
+    """Return what the running service has measured, by the ids of its jobs."""
+    from staves.estimation import Cell, History
+
+    with client() as service:
+        rows = service.history()
+    return History.of(
+        (row["job"], Cell(row["device_type"], row["devices"], row["nodes"]), row["throughput"])
+        for row in rows
+    )
 
 
 def _history(path: Path | None) -> History:

@@ -4,6 +4,7 @@ Estimators are called like `scheduling.Rates`: configurations (C, G) in, referen
 (C,) out. numpy; no torch.
 """
 
+from staves.estimation._informed import LINES_LOG_STD, InformedRates, worth_measuring
 from staves.estimation._profile import JobProfile
 from staves.estimation._rates import LOSS, EvenRates, GuessedRates, ProfileRates
 from staves.estimation._sia_fit import Point, ThroughputFit, fit_throughput
@@ -22,12 +23,14 @@ from staves.estimation.filtering import (
     FilteredRates,
     History,
     Measured,
+    Measurements,
     Prediction,
     Probe,
     cells_of,
 )
 
 __all__ = [
+    "LINES_LOG_STD",
     "LOSS",
     "BatchChoice",
     "BatchLimits",
@@ -38,8 +41,10 @@ __all__ = [
     "GradientStatistics",
     "GuessedRates",
     "History",
+    "InformedRates",
     "JobProfile",
     "Measured",
+    "Measurements",
     "Point",
     "Prediction",
     "Probe",
@@ -51,4 +56,5 @@ __all__ = [
     "choose_batch",
     "fit_throughput",
     "relative_speeds",
+    "worth_measuring",
 ]

@@ -22,7 +22,7 @@ from staves.scheduling._sia import Sia
 from staves.scheduling._srtf import Srtf
 from staves.scheduling._themis import Themis
 from staves.scheduling._tiresias import Tiresias
-from staves.scheduling._view import Counts, Decision, JobView, Option, Rates, Reason, View
+from staves.scheduling._view import Counts, Decision, Doubt, JobView, Option, Rates, Reason, View
 from staves.scheduling.gavel import Gavel, GavelFtf, GavelMakespan, GavelMaxMin
 from staves.scheduling.heet import Heet
 
@@ -31,6 +31,7 @@ __all__ = [
     "Allox",
     "Counts",
     "Decision",
+    "Doubt",
     "ElasticFlow",
     "Estimator",
     "Fifo",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -15,10 +16,11 @@ from staves.scheduling._view import Counts, Decision, JobView, Option, Reason, V
 def with_probes(view: View, decision: Decision) -> Decision:
     """Return the decision with probes, made of devices alone that it leaves free.
 
-    Every elastic job that has devices gets one of each type in its `unmeasured`, as far as its
-    maximum, its types and `mix` allow: one short phase on the mixed set then measures all of them
-    at once. Jobs come in order of submission, the most needed type first: that of which most is
-    free. What was added is in `Reason.probed`.
+    Every elastic job that has devices gets one of each type in its `probes`, as far as its maximum,
+    its types and `mix` allow: one short phase on the mixed set then measures all of them at once.
+    Where nothing tells which types are worth it, these are all that are `unmeasured`, the most
+    needed first: that of which most is free. Jobs come in order of submission. What was added is in
+    `Reason.probed`.
     """
     free = np.array(unpinned(view), dtype=np.int64)
     for job in view.jobs:
@@ -41,7 +43,7 @@ def _probed(
     job: JobView, counts: Counts, free: NDArray[np.int64]
 ) -> tuple[Counts, tuple[int, ...]]:
     grown, probed = np.array(counts), []
-    for g in sorted(job.unmeasured, key=lambda g: (-free[g], g)):
+    for g in _wanted(job, free):
         allowed = job.types is None or g in job.types
         if not allowed or counts[g] or not free[g] or grown.sum() >= job.maximum:
             continue
@@ -50,6 +52,12 @@ def _probed(
             grown = larger
             probed.append(g)
     return tuple(grown.tolist()), tuple(sorted(probed))
+
+
+def _wanted(job: JobView, free: NDArray[np.int64]) -> Sequence[int]:
+    if job.probes is not None:
+        return job.probes
+    return sorted(job.unmeasured, key=lambda g: (-free[g], g))
 
 
 def _reason(

@@ -7,7 +7,7 @@ many of them at once.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -36,6 +36,10 @@ class Rates(Protocol):
         ...
 
 
+Doubt = Callable[[NDArray[np.int64]], NDArray[np.float64]]
+"""How sure rates are: configurations (C, G) in, the standard deviation of ln(rate), (C,), out."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class JobView:
     """One job that wants devices or has some.
@@ -61,6 +65,9 @@ class JobView:
         start_pause, resize_pause: seconds lost when it is started, and when it is changed in place.
         pause_left: seconds that are left of a pause under way.
         unmeasured: types on which it has never run (indices): its rates there are guesses.
+        probes: those of `unmeasured` that are worth a probe, the one that tells most first; None
+            where nothing tells which are.
+        log_std: how sure `rates` are; None where nothing tells.
         name: how reasons name it; the id where it is empty.
         application: the kind of job that it is, where that has a name; empty for none.
         age: seconds since it first started; 0 before.
@@ -110,6 +117,8 @@ class JobView:
     unchanged: float = math.inf
     steps_left: float = math.inf
     settling: bool = False
+    probes: tuple[int, ...] | None = None
+    log_std: Doubt | None = None
 
     @property
     def label(self) -> str:

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from staves.engines._base import Status
-from staves.estimation import JobProfile
+from staves.estimation import (
+    CollaborativeFilter,
+    InformedRates,
+    JobProfile,
+    Measurements,
+    worth_measuring,
+)
 from staves.hardware import Cluster
-from staves.service._rows import Job, Span
+from staves.scheduling import Doubt, Rates
+from staves.service._history import cells_of
+from staves.service._learning import node_sizes
+from staves.service._rows import Job, Round, Span
 
 _UNKNOWN_BATCH = 32  # samples; only ratios of rates count before anything is known
 
@@ -49,6 +59,69 @@ def fitted_types(job: Job, status: Status | None) -> frozenset[str]:
 def progress_of(job: Job, status: Status | None) -> Mapping[str, Any]:
     """Return the newest progress: of the attempt under way, or as it was stored."""
     return (status.progress if status else None) or job.progress
+
+
+@dataclass(frozen=True, slots=True)
+class Belief:
+    """How fast a job is believed to be.
+
+    Args:
+        rates: of any configuration.
+        log_std: how sure they are; None where nothing tells.
+        measured: cells that the job was measured at.
+        model: of past jobs; None where too few are known.
+    """
+
+    rates: Rates
+    log_std: Doubt | None = None
+    measured: Measurements = field(default_factory=dict)
+    model: CollaborativeFilter | None = None
+
+    def probes(self, types: Sequence[str], cost: float) -> tuple[str, ...] | None:
+        """Return which of `types` are worth a probe, the best first; None where nothing tells.
+
+        Args:
+            types: on which the job has no lines.
+            cost: of a probe, as a share of the job's remaining time.
+        """
+        if self.model is None:
+            return None
+        return worth_measuring(self.model, self.measured, types, cost)
+
+
+def belief_of(
+    profile: JobProfile,
+    rounds: Sequence[Round],
+    cluster: Cluster,
+    speeds: Mapping[str, float],
+    model: CollaborativeFilter | None,
+) -> Belief:
+    """Return what is believed of a job.
+
+    Args:
+        profile: what it has learned.
+        rounds: in which it was measured.
+        cluster: its types, in their order, are those of the rates.
+        speeds: of one device of each type, where no model tells.
+        model: of past jobs, with the cells of `ladder_of(cluster)`.
+    """
+    types = tuple(cluster.configuration)
+    if model is None:
+        return Belief(profile.rates(types, speeds))
+    measured, sizes = cells_of(rounds, profile), node_sizes(cluster)
+    if measured or profile.lines:
+        rates = InformedRates(profile, model, measured, types, sizes)
+    else:
+        rates = _of_a_stranger(model, types, sizes)
+    return Belief(rates, rates.log_std, measured, model)
+
+
+@lru_cache(maxsize=4)
+def _of_a_stranger(
+    model: CollaborativeFilter, types: tuple[str, ...], sizes: tuple[int, ...]
+) -> InformedRates:
+    """Return the rates of a job of which nothing is known: a long queue has many."""
+    return InformedRates(JobProfile(1), model, {}, types, sizes)
 
 
 def remaining(progress: Mapping[str, Any]) -> float:

@@ -146,6 +146,11 @@ class Client:
         decisions: list[Document] = self._get("/decisions")["decisions"]
         return decisions
 
+    def history(self) -> list[Document]:
+        """Return what jobs were measured at."""
+        history: list[Document] = self._get("/history")["history"]
+        return history
+
     def health(self) -> Document:
         """Return how the service stands."""
         return self._get("/health")

@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from staves.service._facade import (
     UnknownName,
 )
 from staves.service._folder import ServiceFolder
+from staves.service._history import history_documents
 from staves.service._launching import job_folder
 from staves.service._measures import measures
 from staves.service._rows import Job
@@ -59,7 +61,15 @@ class Controller(Service):
 
     def __init__(self, home: Path, engine: Engine, policy: Policy, store: Store) -> None:
         self._home, self._engine, self._policy, self._store = home, engine, policy, store
-        self._turns = Turns(store, engine, policy, home=home, workdir_of=self._workdir_of)
+        self._learner = ThreadPoolExecutor(1, "staves-learner")
+        self._turns = Turns(
+            store,
+            engine,
+            policy,
+            home=home,
+            workdir_of=self._workdir_of,
+            executor=self._learner,
+        )
         self._lock = threading.RLock()
         self._wake = threading.Event()
         self._over = threading.Event()
@@ -79,6 +89,7 @@ class Controller(Service):
         self._wake.set()
         if self._thread.is_alive():
             self._thread.join()
+        self._learner.shutdown(cancel_futures=True)
         self._store.close()
 
     def shutdown(self) -> None:
@@ -225,6 +236,10 @@ class Controller(Service):
             {"time": stored.time, **stored.document}
             for stored in self._store.decisions(limit=_SHOWN)
         ]
+
+    def history(self, *, owner: str | None) -> list[Document]:
+        """Return what jobs were measured at."""
+        return history_documents(self._store.measured(owner=owner))
 
     def queue(self) -> list[Document]:
         """Return the jobs that wait: by priority, then as they came.

@@ -6,8 +6,11 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from staves.engines._base import Status
-from staves.estimation import JobProfile, relative_speeds
+from staves.estimation import CollaborativeFilter, JobProfile, relative_speeds
+from staves.estimation.filtering import PROBE_COST
 from staves.hardware import Allocation, Cluster, Device, peak_teraflops
 from staves.scheduling import (
     Counts,
@@ -20,14 +23,19 @@ from staves.scheduling import (
     with_probes,
 )
 from staves.service._beliefs import (
+    Belief,
     Stretch,
+    belief_of,
     fitted_types,
     held_seconds,
     profile_of,
     progress_of,
     remaining,
 )
-from staves.service._rows import Job
+from staves.service._rows import Job, Round
+
+_MEASURING = 10.0  # seconds on a mixed set until its types are fitted
+_SHORTEST = 1e-3  # seconds: of a job that is all but over
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +51,7 @@ class Candidate:
         waiting: as `JobView.waiting`.
         pause_left: seconds that are left of a pause under way.
         unchanged: seconds since its devices last changed; inf where it has none.
+        rounds: in which it was measured.
     """
 
     job: Job
@@ -53,6 +62,7 @@ class Candidate:
     waiting: float = 0.0
     pause_left: float = 0.0
     unchanged: float = math.inf
+    rounds: tuple[Round, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +93,7 @@ def decide(
     start_pause: float,
     resize_pause: float,
     others: Sequence[JobProfile] = (),
+    model: CollaborativeFilter | None = None,
 ) -> Outcome:
     """Let the policy decide, and place what it decided.
 
@@ -95,6 +106,7 @@ def decide(
         busy: devices that jobs which are ending still have.
         start_pause, resize_pause: expected seconds.
         others: profiles of past jobs, for how fast types are beside each other.
+        model: of past jobs, for this cluster; None where too few are known.
 
     Raises:
         StavesError: the policy failed, or its decision breaks its contract.
@@ -123,9 +135,8 @@ def decide(
         jobs.append(
             _view_of(
                 candidate,
-                profile,
+                belief_of(profile, candidate.rounds, cluster, speeds, model),
                 types,
-                speeds,
                 current.get(job.id),
                 now=now,
                 type_of=type_of,
@@ -196,9 +207,8 @@ def _within_reach(
 
 def _view_of(
     candidate: Candidate,
-    profile: JobProfile,
+    belief: Belief,
     types: tuple[str, ...],
-    speeds: Mapping[str, float],
     current: Allocation | None,
     *,
     now: float,
@@ -229,12 +239,19 @@ def _view_of(
         guaranteed = min(guaranteed, most)
     progress = progress_of(job, status)
     left = remaining(progress) if record.elastic else math.inf
+    unmeasured = frozenset(
+        g
+        for g, name in enumerate(types)
+        if record.elastic and name not in fitted and (allowed is None or g in allowed)
+    )
+    cost = _probe_cost(belief, had, left, resize_pause)
+    worth = belief.probes([types[g] for g in sorted(unmeasured)], cost)
     step_work = float(progress.get("batch") or 0) if spec.scaling == "fixed" else 0.0
     return JobView(
         id=job.id,
         name=f"{job.record.name} (job {job.id})",
         submitted=job.submitted,
-        rates=profile.rates(types, speeds),
+        rates=belief.rates,
         remaining=left,
         minimum=least,
         maximum=most,
@@ -258,9 +275,16 @@ def _view_of(
         deadline=math.inf if spec.deadline is None else job.submitted + spec.deadline,
         step_work=step_work,
         steps_left=left / step_work if step_work else math.inf,
-        unmeasured=frozenset(
-            g
-            for g, name in enumerate(types)
-            if record.elastic and name not in fitted and (allowed is None or g in allowed)
-        ),
+        unmeasured=unmeasured,
+        probes=None if worth is None else tuple(types.index(name) for name in worth),
+        log_std=belief.log_std,
     )
+
+
+def _probe_cost(belief: Belief, had: Counts | None, left: float, resize_pause: float) -> float:
+    """Return what a probe takes, as a share of the time that is left on what the job has."""
+    if had is None or not math.isfinite(left):
+        return PROBE_COST
+    rate = float(belief.rates(np.array([had], dtype=np.int64))[0])
+    seconds = left / rate if rate > 0 else math.inf
+    return (2 * resize_pause + _MEASURING) / max(seconds, _SHORTEST)

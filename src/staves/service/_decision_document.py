@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from staves.hardware import Configuration
-from staves.scheduling import Option, Reason
+from staves.scheduling import JobView, Option, Reason
 from staves.service._deciding import Outcome
 from staves.service._rows import Job
 
@@ -23,16 +25,17 @@ def decision_document(
         seconds: that it took.
     """
     decision = outcome.decision
+    views = {view.id: view for view in outcome.view.jobs}
     return {
         "policy": policy,
         "seconds": seconds,
         "value": decision.value,
         "bound": decision.bound,
-        "jobs": [_of_job(outcome, job) for job in jobs],
+        "jobs": [_of_job(outcome, job, views.get(job.id)) for job in jobs],
     }
 
 
-def _of_job(outcome: Outcome, job: Job) -> dict[str, Any]:
+def _of_job(outcome: Outcome, job: Job, view: JobView | None) -> dict[str, Any]:
     types = outcome.view.types
     allocation = outcome.allocations.get(job.id)
     reason = outcome.decision.reasons.get(job.id, Reason(_without_reason(outcome, job)))
@@ -46,8 +49,8 @@ def _of_job(outcome: Outcome, job: Job) -> dict[str, Any]:
         "name": job.record.name,
         "devices": [] if allocation is None else list(allocation.names),
         "text": reason.text,
-        "chosen": None if reason.chosen is None else _option(reason.chosen, types),
-        "alternatives": [_option(option, types) for option in reason.alternatives],
+        "chosen": None if reason.chosen is None else _option(reason.chosen, types, view),
+        "alternatives": [_option(option, types, view) for option in reason.alternatives],
         "probed": [types[g] for g in reason.probed],
     }
 
@@ -62,15 +65,23 @@ def _without_reason(outcome: Outcome, job: Job) -> str:
     return "It has devices." if job.id in outcome.allocations else "It waits for devices."
 
 
-def _option(option: Option, types: Sequence[str]) -> dict[str, Any]:
+def _option(option: Option, types: Sequence[str], view: JobView | None) -> dict[str, Any]:
     counts = dict(zip(types, option.counts, strict=True))
     return {
         "configuration": str(Configuration({name: n for name, n in counts.items() if n})),
         "counts": counts,
         "rate": option.rate,
+        "log_std": _log_std(option, view),
         "seconds": option.seconds,
         "utility": option.utility,
         "price": option.price,
         "pause": option.pause,
         "why": option.why,
     }
+
+
+def _log_std(option: Option, view: JobView | None) -> float | None:
+    """Return how sure the rate is; None where nothing tells."""
+    if view is None or view.log_std is None:
+        return None
+    return float(view.log_std(np.array([option.counts], dtype=np.int64))[0])

@@ -145,7 +145,8 @@ class Service(ABC):
     def explain(self, job: str) -> Document:
         """Return why it has what it has: text, chosen and alternatives, as `scheduling.Reason`.
 
-        Of an option, counts are by the names of device types, and seconds None for no known end.
+        Of an option, counts are by the names of device types, seconds None for no known end, and
+        log_std the standard deviation of ln(rate), None where nothing tells it.
         """
 
     @abstractmethod
@@ -153,6 +154,13 @@ class Service(ABC):
         """Return the last decisions, newest first: time, policy, seconds, value, bound and jobs.
 
         Each entry of jobs holds id, owner, name, devices and text.
+        """
+
+    @abstractmethod
+    def history(self, *, owner: str | None) -> list[Document]:
+        """Return what jobs were measured at: job (an id), device_type, devices, nodes, throughput.
+
+        Throughput is in samples a second. These are the columns that `staves estimate` reads.
         """
 
     @abstractmethod

@@ -7,12 +7,12 @@ from typing import Any
 
 from sqlalchemy import delete, insert, select
 
-from staves.service._access import Access
+from staves.service._past import Past
 from staves.service._rows import StoredDecision, storable
 from staves.service._tables import decisions, nodes, settings
 
 
-class Operations(Access):
+class Operations(Past):
     """The part of the store that is about no job in particular; `Store` has all of it."""
 
     def setting(self, key: str) -> Any:

@@ -59,6 +59,12 @@ def decisions(service: TheService, caller: Reader) -> Document:
     return {"decisions": shown}
 
 
+@router.get("/history")
+def history(service: TheService, caller: Reader) -> Document:
+    """List how fast jobs were measured to be, the caller's own; all for administrators."""
+    return {"history": service.history(owner=caller.owner)}
+
+
 @router.post("/shutdown", status_code=202)
 def shutdown(request: Request, caller: Administrator) -> Document:
     """End all jobs, saved first and queued again, and then the service. Returns at once."""

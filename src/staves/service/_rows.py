@@ -83,6 +83,44 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
+class Round:
+    """How fast a job was while its devices and its batch were the same.
+
+    Args:
+        attempt: of the job.
+        number: of its stretch within the attempt.
+        devices: how many of each type.
+        nodes: on how many nodes they stood.
+        batch: samples of a step; of an adaptive batch, those of the stretch's last steps.
+        throughput: samples a second at that batch, above zero: no goodput.
+    """
+
+    attempt: int
+    number: int
+    devices: Mapping[str, int]
+    nodes: int
+    batch: int
+    throughput: float
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredJob:
+    """A job that has been measured.
+
+    Args:
+        id: its id.
+        owner: the user who submitted it.
+        knowledge: as of `Job`.
+        rounds: oldest first, one at least.
+    """
+
+    id: str
+    owner: str
+    knowledge: Mapping[str, Any] | None
+    rounds: tuple[Round, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class StoredDecision:
     """One decision of the scheduler: its number, when (Unix seconds), and what."""
 

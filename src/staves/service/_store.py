@@ -21,6 +21,7 @@ from staves.service._job_rows import (
 )
 from staves.service._machine import advance
 from staves.service._operations import Operations
+from staves.service._round_rows import keep_rounds
 from staves.service._rows import Job, Span, StoryLine, storable
 from staves.service._spec import JobSpec
 from staves.service._states import Event, Record, State
@@ -137,7 +138,8 @@ class Store(Operations):
             progress, knowledge: as of `engines.Status`; nan and infinities are kept as null.
             summary: the figures of its end.
             attempt: to which `stretches` belong.
-            stretches: `engines.Status.spans`: all of that attempt so far, in their order.
+            stretches: `engines.Status.spans`: all of that attempt so far, in their order. Those
+                that tell a step time are rounds, too, for `measured`.
 
         Raises:
             InputError: there is no such job.
@@ -151,6 +153,7 @@ class Store(Operations):
                 connection.execute(update(jobs).where(jobs.c.id == int(job)).values(values))
             if stretches:
                 keep_spans(connection, int(job), attempt, stretches)
+                keep_rounds(connection, int(job), attempt, stretches)
 
     def job(self, job: str) -> Job:
         """Return a job by its id. Raises InputError where there is none."""

@@ -66,6 +66,18 @@ spans = Table(
     Index("spans_by_time", "since"),
 )
 
+rounds = Table(
+    "rounds",
+    metadata,
+    Column("job", ForeignKey("jobs.id"), primary_key=True),
+    Column("attempt", Integer, primary_key=True, autoincrement=False),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("devices", JSON, nullable=False),
+    Column("nodes", Integer, nullable=False),
+    Column("batch", Integer, nullable=False),
+    Column("throughput", Float, nullable=False),
+)
+
 decisions = Table(
     "decisions",
     metadata,

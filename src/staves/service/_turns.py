@@ -11,6 +11,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,9 +31,10 @@ from staves.service._deciding import Candidate, decide
 from staves.service._decision_document import decision_document
 from staves.service._handover import Holder, moves
 from staves.service._launching import launch_of
+from staves.service._learning import Learning
 from staves.service._machine import events_of, orders
 from staves.service._pauses import Pauses
-from staves.service._rows import Job
+from staves.service._rows import Job, Round
 from staves.service._states import (
     ACTIVE,
     Grant,
@@ -85,6 +87,7 @@ class Turns:
         home: the folder of everything Staves keeps.
         workdir_of: makes a job's private working directory, if it is not there yet.
         clock: Unix seconds.
+        executor: learns from past jobs beside the turns; None: the turns do, and take longer.
     """
 
     def __init__(
@@ -96,9 +99,11 @@ class Turns:
         home: Path,
         workdir_of: Callable[[Job], Path],
         clock: Callable[[], float] = time.time,
+        executor: Executor | None = None,
     ) -> None:
         self.store, self.engine, self.policy = store, engine, policy
         self.pauses = Pauses()
+        self._learning = Learning(store, executor)
         self.decided = 0  # decisions taken
         self.decision_seconds = 0.0  # of the last one
         self.unable: Mapping[str, str] = {}
@@ -153,6 +158,8 @@ class Turns:
                     self._follow(job, now)
                 except StavesError as error:  # an attempt's damaged file, say
                     trouble = trouble or error
+        if self._learning.learned():
+            self.reconsider()
         if not self._closing:
             if self._due(now):
                 try:
@@ -285,11 +292,9 @@ class Turns:
     def _decide(self, now: float) -> None:
         self._wanted_since, self._last = None, now
         jobs = self.store.jobs(states=OPEN)
-        candidates = [
-            self._candidate(job, now)
-            for job in jobs
-            if job.record.state not in ("paused", "saving")
-        ]
+        wanted = [job for job in jobs if job.record.state not in ("paused", "saving")]
+        measured = {one.id: one.rounds for one in self.store.measured([job.id for job in wanted])}
+        candidates = [self._candidate(job, measured.get(job.id, ()), now) for job in wanted]
         ending = [job for job in jobs if job.record.state == "saving"]
         self._shunned = {name: until for name, until in self._shunned.items() if until > now}
         busy = {name for job in ending for name in self._uses(job.record)} | set(self._shunned)
@@ -305,6 +310,7 @@ class Turns:
             start_pause=self.pauses.start,
             resize_pause=self.pauses.resize,
             others=self._past_profiles(),
+            model=self._learning.model(self.engine.cluster()),
         )
         self.decision_seconds = time.perf_counter() - begun
         self.decided += 1
@@ -339,7 +345,7 @@ class Turns:
         past = self.store.jobs(states=["finished"], limit=_REMEMBERED)
         return [profile_of(job, None, self.engine.cluster()) for job in past if job.knowledge]
 
-    def _candidate(self, job: Job, now: float) -> Candidate:
+    def _candidate(self, job: Job, rounds: tuple[Round, ...], now: float) -> Candidate:
         seen = self._seen[job.id]
         status = seen.status if job.record.active else None
         had = (*seen.before, *stretches_of(status, now))
@@ -354,6 +360,7 @@ class Turns:
             unchanged=math.inf
             if seen.changed is None or not job.record.active
             else max(0.0, now - seen.changed),
+            rounds=rounds,
         )
 
     def _held(self, record: Record, seen: _Seen, now: float) -> bool:

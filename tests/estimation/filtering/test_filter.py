@@ -201,6 +201,12 @@ def test_rates_are_those_of_packed_cells() -> None:
     careful = FilteredRates(model, measured, types, sizes, caution=1.0)
     deviation = model.predict(measured, wanted).log_std[0]
     np.testing.assert_allclose(careful(np.array([[3, 0]])), pure[0] * np.exp(-deviation))
+    _, small, large = model.predict(measured, wanted).log_std
+    share = pure[2] / (pure[2] + 3 * pure[1])  # of the throughput of 1 + 3 devices
+    np.testing.assert_allclose(
+        rates.log_std(np.array([[3, 0], [0, 0], [1, 3]])),
+        [deviation, 0.0, share * large + (1 - share) * small],
+    )
     with pytest.raises(InputError, match="no cell of 5 'v100'"):
         rates(np.array([[5, 0]]))
     with pytest.raises(InputError, match="sizes of nodes"):

@@ -50,15 +50,18 @@ class FilteredRates:
         prediction = model.predict(measured)
         logs = prediction.mean - caution * prediction.log_std
         self._types = tuple(types)
-        self._known: list[tuple[Array, Array]] = []  # by type: numbers of devices, ln(throughput)
+        # By type: numbers of devices, ln(throughput), and its standard deviation.
+        self._known: list[tuple[Array, Array, Array]] = []
         for name, size in zip(types, node_sizes, strict=True):
             packed = [
-                (cell.devices, log)
-                for cell, log in zip(prediction.cells, logs.tolist(), strict=True)
+                (cell.devices, log, deviation)
+                for cell, log, deviation in zip(
+                    prediction.cells, logs.tolist(), prediction.log_std.tolist(), strict=True
+                )
                 if cell == _packed(name, cell.devices, size)
             ]
-            devices, known = np.array(packed, dtype=np.float64).reshape(-1, 2).T
-            self._known.append((devices, known))
+            devices, known, deviations = np.array(packed, dtype=np.float64).reshape(-1, 3).T
+            self._known.append((devices, known, deviations))
 
     def __call__(self, configurations: NDArray[np.int64]) -> Array:
         """Return throughput in the job's own unit, (C,); 0 for no devices.
@@ -66,25 +69,45 @@ class FilteredRates:
         Raises:
             InputError: there are more devices, or fewer, than the model knows of their type.
         """
+        rates: Array = self._parts(configurations)[0].sum(axis=1)
+        return rates
+
+    def log_std(self, configurations: NDArray[np.int64]) -> Array:
+        """Return the standard deviation of ln(throughput), (C,); 0 for no devices.
+
+        That of mixed devices is as if their types erred alike: the mean of the types' own, weighed
+        by their shares of the throughput.
+
+        Raises:
+            InputError: as for rates.
+        """
+        parts, deviations = self._parts(configurations)
+        together = parts.sum(axis=1)
+        weighed: Array = (parts * deviations).sum(axis=1) / np.where(together > 0, together, 1.0)
+        return weighed
+
+    def _parts(self, configurations: NDArray[np.int64]) -> tuple[Array, Array]:
+        """Return what each type adds, (C, G), and the deviations of ln of it, (C, G)."""
         total = configurations.sum(axis=1)
-        rates = np.zeros(len(configurations))
+        parts, deviations = np.zeros(configurations.shape), np.zeros(configurations.shape)
         for g, counts in enumerate(configurations.T):
             rows = np.flatnonzero(counts)
             if len(rows):
-                together = self._of_type(g, total[rows])
-                rates[rows] += counts[rows] / total[rows] * together
-        return rates
+                together, deviation = self._of_type(g, total[rows])
+                parts[rows, g] = counts[rows] / total[rows] * together
+                deviations[rows, g] = deviation
+        return parts, deviations
 
-    def _of_type(self, g: int, devices: NDArray[np.int64]) -> Array:
-        known, logs = self._known[g]
+    def _of_type(self, g: int, devices: NDArray[np.int64]) -> tuple[Array, Array]:
+        known, logs, deviations = self._known[g]
         for wanted in (devices.min(), devices.max()):
             if not (len(known) and known[0] <= wanted <= known[-1]):
                 raise InputError(
                     f"the model has no cell of {wanted} {quoted(self._types[g])}",
                     hint="name it when the model is fitted: cells_of",
                 )
-        rates: Array = np.exp(np.interp(np.log(devices), np.log(known), logs))
-        return rates
+        at, between = np.log(devices), np.log(known)
+        return np.exp(np.interp(at, between, logs)), np.interp(at, between, deviations)
 
 
 def cells_of(types: Sequence[str], node_sizes: Sequence[int], largest: int) -> list[Cell]:

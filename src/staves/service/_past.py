@@ -1,0 +1,70 @@
+"""What the store keeps of how fast jobs were."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from sqlalchemy import Row, select
+
+from staves.service._access import Access
+from staves.service._job_rows import number_of
+from staves.service._rows import MeasuredJob, Round
+from staves.service._states import FINAL
+from staves.service._tables import jobs, rounds
+
+
+class Past(Access):
+    """The part of the store that holds measured rounds; `Store` has all of it."""
+
+    def past(self) -> tuple[str, ...]:
+        """Return the ids of the measured jobs that have ended, oldest first.
+
+        What was measured of them changes no more: the same ids have the same rounds.
+        """
+        query = (
+            select(rounds.c.job)
+            .distinct()
+            .join_from(rounds, jobs)
+            .where(jobs.c.state.in_(FINAL))
+            .order_by(rounds.c.job)
+        )
+        with self._database.reading() as connection:
+            return tuple(str(job) for job in connection.scalars(query))
+
+    def measured(
+        self, ids: Collection[str] | None = None, *, owner: str | None = None
+    ) -> list[MeasuredJob]:
+        """Return what was measured of jobs, in order of submission.
+
+        Args:
+            ids: of these jobs only; None for all whose rounds are kept.
+            owner: of this user's jobs only.
+        """
+        of_jobs = (
+            select(jobs.c.id, jobs.c.owner, jobs.c.knowledge)
+            .where(jobs.c.id.in_(select(rounds.c.job)))
+            .order_by(jobs.c.id)
+        )
+        if ids is not None:
+            of_jobs = of_jobs.where(jobs.c.id.in_([number_of(job) for job in ids]))
+        if owner is not None:
+            of_jobs = of_jobs.where(jobs.c.owner == owner)
+        with self._database.reading() as connection:
+            found = connection.execute(of_jobs).all()
+            of_rounds = (
+                select(rounds)
+                .where(rounds.c.job.in_([row.id for row in found]))
+                .order_by(rounds.c.job, rounds.c.attempt, rounds.c.number)
+            )
+            by_job: dict[int, list[Round]] = {}
+            for row in connection.execute(of_rounds):
+                by_job.setdefault(row.job, []).append(_round_of(row))
+        return [
+            MeasuredJob(str(row.id), row.owner, row.knowledge, tuple(by_job[row.id]))
+            for row in found
+        ]
+
+
+def _round_of(row: Row[Any]) -> Round:
+    return Round(row.attempt, row.number, row.devices, row.nodes, row.batch, row.throughput)
