@@ -15,6 +15,7 @@ READS = [
     ("GET", "/queue"),
     ("GET", "/nodes"),
     ("GET", "/decisions"),
+    ("GET", "/history"),
     ("GET", "/health"),
     ("HEAD", f"/snapshots/{HASH}"),
 ]

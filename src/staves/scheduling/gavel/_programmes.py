@@ -249,10 +249,13 @@ class _Programme:
         return np.append(np.ones(len(self._worth)), np.inf)
 
     def _filled(self, solution: Array) -> Array:
-        """Return the x, (J, G), of a solution."""
+        """Return the x, (J, G), of a solution.
+
+        The solver keeps to its limits within 1e-7: shares of one job are brought down to 1 in all.
+        """
         x = np.zeros(self._shape)
-        x[self._place] = solution[:-1]
-        filled: Array = x[self._kind]
+        x[self._place] = np.maximum(solution[:-1], 0.0)
+        filled: Array = (x / np.maximum(x.sum(axis=1, keepdims=True), 1.0))[self._kind]
         return filled
 
     def _solved(self, gain: Array, low: Array) -> Array:
