@@ -235,23 +235,24 @@ def _powers(top: int, base: int) -> list[int]:
 def undominated(utility: NDArray[np.float64], within: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Say which configurations no other one beats with no more devices of any type; shape (C,).
 
-    Of equals the smallest stays, and of those the first. Leaving the others out changes no optimum.
+    Of equals the smaller stays. Leaving the others out changes no optimum.
 
     Args:
         utility: of each, (C,).
         within: `contained` of their table.
     """
-    keep: NDArray[np.bool_] = ~(within & (utility[:, None] >= utility)).any(axis=0)
+    beaten = within & (utility[:, None] >= utility)
+    keep: NDArray[np.bool_] = ~np.logical_or.reduce(beaten, axis=0)
     return keep
 
 
 def contained(table: Table) -> NDArray[np.bool_]:
     """Say whether row i has no more of any type than another row k, at [i, k]; shape (C, C).
 
-    Of two rows alike the first is contained in the other, and not the other way round.
+    Args:
+        table: configurations, (C, G), each of them once.
     """
-    within = np.ones((len(table), len(table)), dtype=bool)
+    within: NDArray[np.bool_] = ~np.eye(len(table), dtype=bool)
     for counts in table.T:  # type by type: a reduction over an axis this short is slow
         within &= counts[:, None] <= counts
-    within &= ~(within.T & np.tri(len(table), dtype=bool))
     return within

@@ -45,8 +45,7 @@ class Instance:
     @cached_property
     def runs(self) -> tuple[Columns, Columns]:
         """Where the columns of each job that has some begin, and how many they are, (R,) both."""
-        begin = np.flatnonzero(np.diff(self.owner, prepend=-1))
-        return begin, np.diff(np.append(begin, len(self.owner)))
+        return runs(self.owner)
 
     def profit(self, prices: Array) -> Array:
         """Return the utility of each column less the price of its devices, (C,)."""
@@ -63,13 +62,24 @@ class Instance:
             return begin
         most = np.maximum.reduceat(profit, begin)
         first = np.flatnonzero(profit == np.repeat(np.where(most > 0, most, np.inf), size))
-        kept: Columns = first[np.diff(self.owner[first], prepend=-1) != 0]
+        kept: Columns = first[runs(self.owner[first])[0]]
         return kept
 
     def used(self, columns: Columns) -> Columns:
         """Return the devices of each type that these columns take together, (G,)."""
         total: Columns = self.by_type[:, columns].sum(axis=1).astype(np.int64)
         return total
+
+
+def runs(owner: Columns) -> tuple[Columns, Columns]:
+    """Return where each run of equals begins, and how long it is; (R,) both."""
+    new = np.ones(len(owner) + 1, dtype=bool)
+    np.not_equal(owner[1:], owner[:-1], out=new[1:-1])
+    if not len(owner):
+        return owner, owner
+    edges = np.flatnonzero(new)
+    begin: Columns = edges[:-1]
+    return begin, edges[1:] - begin
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +95,8 @@ def relax(problem: Instance) -> Relaxation | None:
 
     Starts with nothing for anybody. Of equal vertices the one that the steps come to first.
     """
+    if not len(problem.utility):
+        return Relaxation(np.zeros(0), np.zeros(len(problem.capacity)))
     try:
         found = _Simplex(problem).run()
     except np.linalg.LinAlgError:  # a basis that is singular as far as rounding goes
@@ -95,9 +107,9 @@ def relax(problem: Instance) -> Relaxation | None:
 def _proven(problem: Instance, found: Relaxation) -> bool:
     """Say whether shares and prices are feasible and worth the same: then neither can be better."""
     each = np.bincount(problem.owner, found.shares, problem.jobs)
-    used = problem.counts.T @ found.shares
-    best = np.zeros(problem.jobs)
-    np.maximum.at(best, problem.owner, problem.utility - problem.counts @ found.prices)
+    used = problem.by_type @ found.shares
+    profit = problem.utility - found.prices @ problem.by_type
+    best = np.maximum(np.maximum.reduceat(profit, problem.runs[0]), 0.0)
     value = float(problem.utility @ found.shares)
     bound = float(best.sum() + found.prices @ problem.capacity)
     return bool(
@@ -137,8 +149,6 @@ class _Simplex:
         self._steps = 200 + 20 * problem.jobs
 
     def run(self) -> Relaxation | None:
-        if not len(self._begin):
-            return self._result(self._gain)
         first = self._begin.tolist()
         for _ in range(self._steps):
             price = self._gain @ self._inverse
