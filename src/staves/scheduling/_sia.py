@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +24,7 @@ from staves.scheduling._policy import Policy
 from staves.scheduling._reasons import Reasons
 from staves.scheduling._rigid import impossible
 from staves.scheduling._settled import settled
-from staves.scheduling._view import Decision, JobView, Option, Reason, View
+from staves.scheduling._view import Counts, Decision, JobView, Option, Reason, View
 from staves.scheduling.heet._choose import Choices, choose
 
 POWER, NONE = -0.5, 1.1
@@ -66,7 +68,7 @@ class Sia(Policy):
         done, free = settled(view, pausing=True)
         chosen = dict(done.chosen)
         jobs = [job for job in view.jobs if job.id not in chosen]
-        sizes = [_sizes(view, g) for g in range(len(view.types))]
+        sizes = tuple(_sizes(view, g) for g in range(len(view.types)))
         weighed = [_weigh(view, job, _configurations(job, free, sizes)) for job in jobs]
         result = choose(
             [
@@ -98,34 +100,55 @@ class Sia(Policy):
         )
 
 
-def _sizes(view: View, g: int) -> list[int]:
+def _sizes(view: View, g: int) -> tuple[int, ...]:
     """Return how many devices of the type a job may have: 1, 2, 4, ... in a node, or whole nodes.
 
     A whole node is one of the largest; 1 is among them even where the largest has one device.
     """
     nodes = [node[g] for node in view.nodes if node[g]]
     if not nodes:
-        return []
+        return ()
     whole = max(nodes)
     within = [2**k for k in range(whole.bit_length()) if 2**k < whole]
-    return within + [whole * n for n in range(1, len(nodes) + 1) if whole * n <= view.capacity[g]]
+    several = [whole * n for n in range(1, len(nodes) + 1) if whole * n <= view.capacity[g]]
+    return *within, *several
 
 
-def _configurations(job: JobView, free: Sequence[int], sizes: Sequence[list[int]]) -> Table:
+class _Terms(NamedTuple):
+    """What of a job decides what it may have; as `JobView`, which it stands for here."""
+
+    minimum: int
+    maximum: int
+    types: frozenset[int] | None
+    mix: bool
+    current: Counts | None
+    guaranteed: int
+    scale_limit: int | None
+
+
+def _configurations(job: JobView, free: Sequence[int], sizes: tuple[tuple[int, ...], ...]) -> Table:
     """Return what the job may have, (C, G), its minimum and what it has now among it."""
-    least = max(1, job.minimum)
-    most = math.inf if job.scale_limit is None else max(least, job.scale_limit)
+    terms = _Terms(*(getattr(job, name) for name in _Terms._fields))
+    return _of_terms(terms, usable(job, free), sizes)
+
+
+@lru_cache(maxsize=4096)  # most jobs are, between two decisions, as they were
+def _of_terms(terms: _Terms, room: Counts, sizes: tuple[tuple[int, ...], ...]) -> Table:
+    least = max(1, terms.minimum)
+    most = math.inf if terms.scale_limit is None else max(least, terms.scale_limit)
     rows = [
-        single(len(free), g, size)
-        for g, room in enumerate(usable(job, free))
+        single(len(room), g, size)
+        for g, there in enumerate(room)
         for size in sorted({*sizes[g], least})
-        if least <= size <= min(room, most)
+        if least <= size <= min(there, most)
     ]
-    if job.current is not None and job.current not in rows:
-        held = all(n <= room for n, room in zip(job.current, usable(job, free), strict=True))
-        rows += [job.current] if held else []
-    table = as_table(rows, len(free))
-    return table[permitted(job, table) & keeps_guaranteed(job, free, table)]
+    if terms.current is not None and terms.current not in rows:
+        held = all(n <= there for n, there in zip(terms.current, room, strict=True))
+        rows += [terms.current] if held else []
+    table = as_table(rows, len(room))
+    table = table[permitted(terms, table) & keeps_guaranteed(terms, room, table)]
+    table.flags.writeable = False  # it is remembered
+    return table
 
 
 def _weigh(
@@ -135,7 +158,8 @@ def _weigh(
     if not len(table):
         return table, np.zeros(0), np.zeros(0)
     rates = job.rates(table)
-    table, rates = table[rates > 0], rates[rates > 0]
+    if not (rates > 0).all():
+        table, rates = table[rates > 0], rates[rates > 0]
     if not len(table):
         return table, rates, rates
     normal = rates / rates.min()
