@@ -49,7 +49,7 @@ class Pollux(Policy):
         ]
         result = choose(
             [
-                Choices(table, gain, job.current is not None and job.guaranteed > 0)
+                Choices(table, gain, job.current is not None and job.guaranteed > 0, job.current)
                 for job, table, gain in zip(jobs, tables, gains, strict=True)
             ],
             tuple(free),

@@ -72,7 +72,9 @@ class Sia(Policy):
         weighed = [_weigh(view, job, _configurations(job, free, sizes)) for job in jobs]
         result = choose(
             [
-                Choices(table, NONE - value, job.current is not None and job.guaranteed > 0)
+                Choices(
+                    table, NONE - value, job.current is not None and job.guaranteed > 0, job.current
+                )
                 for job, (table, _, value) in zip(jobs, weighed, strict=True)
             ],
             tuple(free),

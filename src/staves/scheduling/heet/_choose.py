@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from staves.errors import StavesError
-from staves.scheduling._configurations import Table
+from staves.scheduling._configurations import Table, as_table
 from staves.scheduling._view import Counts
-from staves.scheduling.heet._relaxation import Instance, relax
+from staves.scheduling.heet._relaxation import Instance, relax, runs
 from staves.scheduling.heet._search import search
 
 if TYPE_CHECKING:
@@ -40,12 +40,14 @@ the decision's bound tells what they may have cost."""
 class Choices:
     """The configurations of one job: counts (C, G), utilities (C,), and whether it may have none.
 
-    A job that `must` have something gets nothing only where all such jobs cannot.
+    A job that `must` have something gets nothing only where all such jobs cannot. What is best
+    does not depend on what it has now, `current`; how soon it is found does.
     """
 
     table: Table
     utility: Array
     must: bool = False
+    current: Counts | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +86,17 @@ def choose(jobs: Sequence[Choices], capacity: Counts, *, gap: float | None = Non
     """
     sizes = np.array([len(job.utility) for job in jobs], dtype=np.int64)
     nothing = np.zeros((0, len(capacity)), dtype=np.int64)
+    counts = np.concatenate([nothing, *(job.table for job in jobs)])
+    owner = np.repeat(np.arange(len(jobs)), sizes)
+    held = as_table([job.current or (-1,) * len(capacity) for job in jobs], len(capacity))
+    mine = np.flatnonzero((counts == held[owner]).all(axis=1))
     problem = Instance(
         np.concatenate([np.zeros(0), *(job.utility for job in jobs)]),
-        np.concatenate([nothing, *(job.table for job in jobs)]),
-        np.repeat(np.arange(len(jobs)), sizes),
+        counts,
+        owner,
         len(jobs),
         np.array(capacity, dtype=np.int64),
+        mine[runs(owner[mine])[0]],
     )
     must = np.array([job.must and len(job.utility) > 0 for job in jobs], dtype=bool)
     found = solve(problem, must, gap=gap)

@@ -57,6 +57,7 @@ class Heet(Policy):
                 owner,
                 len(view.jobs),
                 np.array(available, dtype=np.int64),
+                np.flatnonzero(weighing.mine[rows]),
             ),
             must,
             np.flatnonzero(weighing.mine[rows] & must[owner]),

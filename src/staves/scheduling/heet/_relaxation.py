@@ -29,6 +29,7 @@ class Instance:
         owner: its job, (C,), ascending.
         jobs: how many, J.
         capacity: devices of each type, (G,).
+        start: a choice to begin the search of the relaxation from; it need not fit.
     """
 
     utility: Array
@@ -36,6 +37,7 @@ class Instance:
     owner: Columns
     jobs: int
     capacity: Columns
+    start: Columns | None = None
 
     @cached_property
     def by_type(self) -> Array:
@@ -93,7 +95,7 @@ class Relaxation:
 def relax(problem: Instance) -> Relaxation | None:
     """Return the best shares; None where steps go round, or rounding has spoilt them.
 
-    Starts with nothing for anybody. Of equal vertices the one that the steps come to first.
+    Of equal vertices the one that the steps come to first.
     """
     if not len(problem.utility):
         return Relaxation(np.zeros(0), np.zeros(len(problem.capacity)))
@@ -147,6 +149,11 @@ class _Simplex:
         self._gain = np.zeros(types)
         self._amount = problem.capacity.astype(np.float64)
         self._steps = 200 + 20 * problem.jobs
+        start = problem.start
+        if start is not None and len(start) and (problem.used(start) <= problem.capacity).all():
+            columns = self._at[start]
+            self._key[[self._owner[column] for column in columns.tolist()]] = columns
+            self._amount -= problem.used(start)
 
     def run(self) -> Relaxation | None:
         first = self._begin.tolist()
