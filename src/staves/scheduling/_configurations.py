@@ -41,6 +41,15 @@ class Terms(Protocol):
     def mix(self) -> bool: ...
 
 
+class Holding(Terms, Protocol):
+    """The same of a job that may have devices already."""
+
+    @property
+    def current(self) -> Counts | None: ...
+    @property
+    def guaranteed(self) -> int: ...
+
+
 def usable(job: Terms, available: Sequence[int]) -> Counts:
     """Return how many of `available` devices of each type the job could have at most."""
     types, most = job.types, job.maximum
@@ -75,7 +84,7 @@ def allowed(job: JobView, counts: Counts) -> bool:
 
 
 def keeps_guaranteed(
-    job: JobView, available: Sequence[int], configurations: Table
+    job: Holding, available: Sequence[int], configurations: Table
 ) -> NDArray[np.bool_]:
     """Say which rows leave the job the devices that are guaranteed to it; shape (C,).
 

@@ -91,7 +91,7 @@ def test_jobs_that_must_have_something_do(seed: int) -> None:
     assert found.bound >= solved(problem, must, whole=False) * (1 - 1e-7)
 
 
-@pytest.mark.parametrize("seed", [313, 321, 467])
+@pytest.mark.parametrize("seed", [313, 467, 767])
 def test_where_trades_do_not_lead_there_they_start_from_what_jobs_have(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

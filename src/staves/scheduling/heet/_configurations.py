@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,8 @@ from staves.scheduling._configurations import (
     usable,
 )
 from staves.scheduling._view import Counts, JobView
+
+_Kind = TypeVar("_Kind", bound=NDArray[Any])
 
 MOST = 200
 """Configurations a job at most."""
@@ -52,18 +55,39 @@ def configurations(
         node_sizes: for each type, how many of it nodes have.
         order: `fastest_first` of the job, where that is known.
     """
+    return ways(job, available, free, node_sizes, order).table
+
+
+@dataclass(frozen=True, eq=False)
+class Ways:
+    """The configurations that are weighed for a job; nobody may change the arrays.
+
+    Attributes:
+        table: the configurations, (C, G), each of them once.
+        current: the row that the job has already; -1 for none.
+        within: `contained` of the table, but that what the job has contains none and is in none:
+            (C, C).
+    """
+
+    table: Table
+    current: int
+    within: NDArray[np.bool_]
+
+
+def ways(
+    job: JobView,
+    available: Counts,
+    free: Counts,
+    node_sizes: Sequence[frozenset[int]],
+    order: Sequence[int] | None = None,
+) -> Ways:
+    """Return `configurations` with what follows from them alone; arguments as there."""
     most = usable(job, available)
-    terms = _Terms(job.minimum, job.maximum, job.types, job.mix)
-    table = _all(terms, tuple(available))
-    if table is None:
-        if order is None:
-            order = fastest_first(job, len(most))
-        others, rows = _others(terms, most, tuple(node_sizes), tuple(order) if job.mix else ())
-        close = dict.fromkeys(_near(job, most, free))  # keeps the order
-        near = as_table(list(close), len(available))
-        further = np.array([row not in close for row in rows], dtype=bool)
-        table = np.concatenate([near[permitted(job, near)], others[further]])[:MOST]
-    return table[keeps_guaranteed(job, available, table)]
+    if order is None:
+        order = fastest_first(job, len(most)) if job.mix else ()
+    guaranteed = job.guaranteed if job.current is not None else 0
+    terms = _Terms(job.minimum, job.maximum, job.types, job.mix, job.current, guaranteed)
+    return _ways(terms, most, tuple(free), tuple(node_sizes), tuple(order) if job.mix else ())
 
 
 class _Terms(NamedTuple):
@@ -73,12 +97,46 @@ class _Terms(NamedTuple):
     maximum: int
     types: frozenset[int] | None
     mix: bool
+    current: Counts | None = None
+    guaranteed: int = 0
+
+
+@lru_cache(maxsize=512)  # of up to MOST^2 bytes each; between decisions few jobs change
+def _ways(
+    terms: _Terms,
+    most: Counts,
+    free: Counts,
+    node_sizes: tuple[frozenset[int], ...],
+    order: tuple[int, ...],
+) -> Ways:
+    any_held = terms._replace(current=None, guaranteed=0)
+    table = _all(any_held, most)
+    if table is None:
+        others, rows = _others(any_held, most, node_sizes, order)
+        close = dict.fromkeys(_near(terms, most, free))  # keeps the order
+        near = as_table(list(close), len(most))
+        further = np.array([row not in close for row in rows], dtype=bool)
+        table = np.concatenate([near[permitted(terms, near)], others[further]])[:MOST]
+    table = _kept(table[keeps_guaranteed(terms, most, table)])
+    current = row_of(table, terms.current)
+    within = contained(table)
+    if current >= 0:
+        within[current] = within[:, current] = False
+    return Ways(table, current, _kept(within))
+
+
+def row_of(table: Table, counts: Counts | None) -> int:
+    """Return which row these counts are; -1 where none is, or there are none."""
+    if counts is None:
+        return -1
+    found = np.flatnonzero((table == np.array(counts)).all(axis=1))
+    return int(found[0]) if len(found) else -1
 
 
 @lru_cache(maxsize=256)
-def _all(terms: _Terms, available: Counts) -> Table | None:
+def _all(terms: _Terms, most: Counts) -> Table | None:
     """Return all that a job may have; None where these are too many."""
-    table = every(terms, available, _CELLS)
+    table = every(terms, most, _CELLS)
     return None if table is None or len(table) > MOST else _kept(table)
 
 
@@ -97,10 +155,10 @@ def _others(
     return table, list(map(tuple, table.tolist()))
 
 
-def _kept(table: Table) -> Table:
+def _kept(array: _Kind) -> _Kind:
     """Return an array that is remembered, and that nobody may change."""
-    table.flags.writeable = False
-    return table
+    array.flags.writeable = False
+    return array
 
 
 def fastest_first(job: JobView, types: int) -> tuple[int, ...]:
@@ -109,7 +167,7 @@ def fastest_first(job: JobView, types: int) -> tuple[int, ...]:
     return tuple(np.argsort(-speed, kind="stable").tolist())
 
 
-def _near(job: JobView, most: Counts, free: Counts) -> Iterator[Counts]:
+def _near(job: _Terms, most: Counts, free: Counts) -> Iterator[Counts]:
     current = (0,) * len(most) if job.current is None else job.current
     held = tuple(map(min, current, most))
     yield held
@@ -174,29 +232,26 @@ def _powers(top: int, base: int) -> list[int]:
     return sorted(values)
 
 
-def undominated(
-    table: Table, utility: NDArray[np.float64], within: NDArray[np.bool_] | None = None
-) -> NDArray[np.bool_]:
+def undominated(utility: NDArray[np.float64], within: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Say which configurations no other one beats with no more devices of any type; shape (C,).
 
-    Of equals the smallest stays, and of those the first. Leaving the others out changes no optimum.
+    Of equals the smaller stays. Leaving the others out changes no optimum.
 
     Args:
-        table: configurations, (C, G).
         utility: of each, (C,).
-        within: `contained` of the table, where that is known.
+        within: `contained` of their table.
     """
-    if within is None:
-        within = contained(table)
     beaten = within & (utility[:, None] >= utility)
-    beaten &= ~(beaten.T & np.tri(len(table), dtype=bool))
-    keep = np.ones(len(utility), dtype=bool)
-    keep[beaten.any(axis=0)] = False
+    keep: NDArray[np.bool_] = ~np.logical_or.reduce(beaten, axis=0)
     return keep
 
 
 def contained(table: Table) -> NDArray[np.bool_]:
-    """Say whether row i has no more of any type than another row k, at [i, k]; shape (C, C)."""
+    """Say whether row i has no more of any type than another row k, at [i, k]; shape (C, C).
+
+    Args:
+        table: configurations, (C, G), each of them once.
+    """
     within: NDArray[np.bool_] = ~np.eye(len(table), dtype=bool)
     for counts in table.T:  # type by type: a reduction over an axis this short is slow
         within &= counts[:, None] <= counts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -11,12 +11,7 @@ from numpy.typing import NDArray
 
 from staves.scheduling._configurations import Table, as_table
 from staves.scheduling._view import Counts, JobView, View
-from staves.scheduling.heet._configurations import (
-    configurations,
-    contained,
-    fastest_first,
-    undominated,
-)
+from staves.scheduling.heet._configurations import Ways, fastest_first, undominated, ways
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -59,38 +54,20 @@ class Offer:
         return mine
 
 
-def offer(table: Table, rates: Array, current: Counts | None, within: Mask | None = None) -> Offer:
+def offer(ways: Ways, rates: Array) -> Offer:
     """Return what a job is offered.
 
     Args:
-        table: configurations, (C, G), each of them once.
-        rates: of them; rows of rate 0 are dropped.
-        current: what the job has.
-        within: `contained` of the table but for what the job has, where that is known.
+        ways: its configurations.
+        rates: of them, (C,); rows of rate 0 are dropped.
     """
-    row = row_of(table, current)
-    keep = undominated(table, rates, _but(contained(table), row) if within is None else within)
+    table, row, keep = ways.table, ways.current, undominated(rates, ways.within)
     runs = rates > 0
     keep &= runs
     if not runs.all():
         row = int(runs[:row].sum()) if row >= 0 and runs[row] else -1
         table, rates, keep = table[runs], rates[runs], keep[runs]
     return Offer(table, rates, row, np.flatnonzero(keep), len(runs) > 0)
-
-
-def row_of(table: Table, counts: Counts | None) -> int:
-    """Return which row these counts are; -1 where none is, or there are none."""
-    if counts is None:
-        return -1
-    found = np.flatnonzero((table == np.array(counts)).all(axis=1))
-    return int(found[0]) if len(found) else -1
-
-
-def _but(within: Mask, row: int) -> Mask:
-    """Let a row beat no other one, and no other one beat it."""
-    if row >= 0:
-        within[row] = within[:, row] = False
-    return within
 
 
 class Offers:
@@ -107,15 +84,15 @@ class Offers:
         self.node_sizes = [
             frozenset(node[g] for node in view.nodes) - {0} for g in range(len(available))
         ]
-        self._tables: dict[tuple[object, ...], tuple[Table, Mask]] = {}
         self._orders: dict[int, tuple[int, ...]] = {}
         self._offers: dict[tuple[object, ...], Offer] = {}
         self.of_jobs = [self._of(job) for job in view.jobs]
 
     def anew(self, job: JobView, room: Counts) -> Offer | None:
         """Return what a job that has nothing may have of `room`; None where that is nothing."""
-        table = configurations(job, room, room, self.node_sizes, self._order(job))
-        found = offer(table, job.rates(table), None) if len(table) else None
+        there = ways(job, room, room, self.node_sizes, self._order(job))
+        there = replace(there, current=-1)  # what it had is lost to it now
+        found = offer(there, job.rates(there.table)) if len(there.table) else None
         return found if found is not None and len(found.rates) else None
 
     def _of(self, job: JobView) -> Offer:
@@ -125,29 +102,23 @@ class Offers:
         # `view` keeps the rates alive, so an id is nobody else's.
         key = (id(job.rates), *terms)
         if key not in self._offers:
-            table, within = self._table(job, terms)
-            self._offers[key] = offer(table, self._rates(job, table), held, within)
+            there = self._ways(job)
+            rates = job.rates(there.table) if len(there.table) else np.zeros(0)
+            self._offers[key] = offer(there, rates)
         return self._offers[key]
 
-    def _table(self, job: JobView, terms: tuple[object, ...]) -> tuple[Table, Mask]:
-        order = self._order(job) if job.mix and not job.pinned else ()
-        key = (order, *terms)
-        if key not in self._tables:
-            if job.pinned and job.current is not None:
-                table = as_table([job.current], len(self._available))
-            else:
-                table = configurations(job, self._available, self._free, self.node_sizes, order)
-            self._tables[key] = table, _but(contained(table), row_of(table, job.current))
-        return self._tables[key]
+    def _ways(self, job: JobView) -> Ways:
+        if job.pinned and job.current is not None:
+            table = as_table([job.current], len(self._available))
+            return Ways(table, 0, np.zeros((1, 1), dtype=bool))
+        order = self._order(job) if job.mix else ()
+        return ways(job, self._available, self._free, self.node_sizes, order)
 
     def _order(self, job: JobView) -> tuple[int, ...]:
         key = id(job.rates)
         if key not in self._orders:
             self._orders[key] = fastest_first(job, len(self._available))
         return self._orders[key]
-
-    def _rates(self, job: JobView, table: Table) -> Array:
-        return job.rates(table) if len(table) else np.zeros(0)
 
 
 def all_worth(offers: Sequence[Offer], types: int) -> tuple[Table, Array, Mask, Rows]:

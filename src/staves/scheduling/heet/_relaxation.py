@@ -45,8 +45,7 @@ class Instance:
     @cached_property
     def runs(self) -> tuple[Columns, Columns]:
         """Where the columns of each job that has some begin, and how many they are, (R,) both."""
-        begin = np.flatnonzero(np.diff(self.owner, prepend=-1))
-        return begin, np.diff(np.append(begin, len(self.owner)))
+        return runs(self.owner)
 
     def profit(self, prices: Array) -> Array:
         """Return the utility of each column less the price of its devices, (C,)."""
@@ -63,13 +62,24 @@ class Instance:
             return begin
         most = np.maximum.reduceat(profit, begin)
         first = np.flatnonzero(profit == np.repeat(np.where(most > 0, most, np.inf), size))
-        kept: Columns = first[np.diff(self.owner[first], prepend=-1) != 0]
+        kept: Columns = first[runs(self.owner[first])[0]]
         return kept
 
     def used(self, columns: Columns) -> Columns:
         """Return the devices of each type that these columns take together, (G,)."""
         total: Columns = self.by_type[:, columns].sum(axis=1).astype(np.int64)
         return total
+
+
+def runs(owner: Columns) -> tuple[Columns, Columns]:
+    """Return where each run of equals begins, and how long it is; (R,) both."""
+    new = np.ones(len(owner) + 1, dtype=bool)
+    np.not_equal(owner[1:], owner[:-1], out=new[1:-1])
+    if not len(owner):
+        return owner, owner
+    edges = np.flatnonzero(new)
+    begin: Columns = edges[:-1]
+    return begin, edges[1:] - begin
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +95,8 @@ def relax(problem: Instance) -> Relaxation | None:
 
     Starts with nothing for anybody. Of equal vertices the one that the steps come to first.
     """
+    if not len(problem.utility):
+        return Relaxation(np.zeros(0), np.zeros(len(problem.capacity)))
     try:
         found = _Simplex(problem).run()
     except np.linalg.LinAlgError:  # a basis that is singular as far as rounding goes
@@ -95,9 +107,9 @@ def relax(problem: Instance) -> Relaxation | None:
 def _proven(problem: Instance, found: Relaxation) -> bool:
     """Say whether shares and prices are feasible and worth the same: then neither can be better."""
     each = np.bincount(problem.owner, found.shares, problem.jobs)
-    used = problem.counts.T @ found.shares
-    best = np.zeros(problem.jobs)
-    np.maximum.at(best, problem.owner, problem.utility - problem.counts @ found.prices)
+    used = problem.by_type @ found.shares
+    profit = problem.utility - found.prices @ problem.by_type
+    best = np.maximum(np.maximum.reduceat(profit, problem.runs[0]), 0.0)
     value = float(problem.utility @ found.shares)
     bound = float(best.sum() + found.prices @ problem.capacity)
     return bool(
@@ -108,75 +120,87 @@ def _proven(problem: Instance, found: Relaxation) -> bool:
 
 
 class _Simplex:
-    """Columns are configurations, then for each job nothing at all; slacks are below zero.
+    """Columns are those of each job that has some, first nothing at all; slacks are below zero.
 
     `basic` names the G columns of the working basis, `amount` how much there is of each: the share
-    of a configuration, or devices that stay free of a type.
+    of a configuration, or devices that stay free of a type. What a column takes, and what it is
+    worth, count beyond its job's key: `inverse` is that of the basis, `gain` the worth of each.
     """
 
     def __init__(self, problem: Instance) -> None:
-        jobs, types = problem.jobs, len(problem.capacity)
-        self._size = len(problem.utility)
+        begin, size = problem.runs
+        jobs, types = len(begin), len(problem.capacity)
+        self._columns = len(problem.utility)
+        self._at = np.arange(self._columns) + np.repeat(np.arange(jobs), size) + 1
+        self._begin = begin + np.arange(jobs)
+        self._end = (self._begin + size + 1).tolist()
         self._scale = float(np.abs(problem.utility).max(initial=0.0)) or 1.0
-        self._worth = np.append(problem.utility / self._scale, np.zeros(jobs))
-        self._need = np.concatenate([problem.counts.astype(np.float64), np.zeros((jobs, types))])
-        self._owner = np.append(problem.owner, np.arange(jobs))
-        self._key = np.arange(self._size, self._size + jobs)
-        self._key_share = np.ones(jobs)
+        self._worth = np.zeros(self._columns + jobs)
+        self._worth[self._at] = problem.utility / self._scale
+        self._need = np.zeros((types, self._columns + jobs))
+        self._need[:, self._at] = problem.by_type
+        self._owner = np.repeat(np.arange(jobs), size + 1).tolist()
+        self._key = self._begin.copy()
+        self._key_share = [1.0] * jobs
         self._basic = [-1 - g for g in range(types)]
-        self._basis = np.eye(types)
+        self._inverse = np.eye(types)
+        self._gain = np.zeros(types)
         self._amount = problem.capacity.astype(np.float64)
-        self._steps = 200 + 20 * jobs
+        self._steps = 200 + 20 * problem.jobs
 
     def run(self) -> Relaxation | None:
+        first = self._begin.tolist()
         for _ in range(self._steps):
-            price = np.linalg.solve(self._basis.T, [self._gain(column) for column in self._basic])
-            profit = self._worth - self._need @ price
-            better = profit - profit[self._key][self._owner]
-            column, slack = int(better.argmax()), int(price.argmin())
-            if max(better[column], -price[slack]) <= _NOISE:
+            price = self._gain @ self._inverse
+            profit = self._worth - price @ self._need
+            better = np.maximum.reduceat(profit, self._begin) - profit[self._key]
+            job, slack = int(better.argmax()), int(price.argmin())
+            if max(better[job], -price[slack]) <= _NOISE:
                 return self._result(np.maximum(price, 0.0))
-            self._enter(column if better[column] >= -price[slack] else -1 - slack)
+            if better[job] >= -price[slack]:
+                start = first[job]
+                self._enter(start + int(profit[start : self._end[job]].argmax()))
+            else:
+                self._enter(-1 - slack)
         return None
 
-    def _gain(self, column: int) -> float:
-        """Return what a column is worth beyond its job's key."""
-        if column < 0:
-            return 0.0
-        return float(self._worth[column] - self._worth[self._key[self._owner[column]]])
-
-    def _direction(self, column: int) -> Array:
-        """Return the devices that a column takes beyond its job's key."""
+    def _beyond_key(self, column: int) -> tuple[Array, float]:
+        """Return the devices that a column takes beyond its job's key, and its worth beyond it."""
         if column < 0:
             unit = np.zeros(len(self._basic))
             unit[-1 - column] = 1.0
-            return unit
-        further: Array = self._need[column] - self._need[self._key[self._owner[column]]]
-        return further
+            return unit, 0.0
+        key = self._key[self._owner[column]]
+        return (
+            self._need[:, column] - self._need[:, key],
+            float(self._worth[column] - self._worth[key]),
+        )
 
     def _enter(self, column: int) -> None:
         """Let there be as much of a column as can be, and let what is used up go."""
-        direction = self._direction(column)
-        falls = np.linalg.solve(self._basis, direction)
+        direction, gain = self._beyond_key(column)
+        turned = self._inverse @ direction
+        falls = turned.tolist()
         slots, most = -1, np.inf
-        for slot, fall in enumerate(falls.tolist()):
-            if fall > _NOISE and self._amount[slot] / fall < most:
-                slots, most = slot, self._amount[slot] / fall
-        by_key: dict[int, float] = {} if column < 0 else {int(self._owner[column]): 1.0}
-        for other, fall in zip(self._basic, falls.tolist(), strict=True):
+        for slot, (fall, amount) in enumerate(zip(falls, self._amount.tolist(), strict=True)):
+            if fall > _NOISE and amount / fall < most:
+                slots, most = slot, amount / fall
+        mine = -1 if column < 0 else self._owner[column]
+        by_key: dict[int, float] = {} if column < 0 else {mine: 1.0}
+        for other, fall in zip(self._basic, falls, strict=True):
             if other >= 0:
-                job = int(self._owner[other])
+                job = self._owner[other]
                 by_key[job] = by_key.get(job, 0.0) - fall
         leaving = -1
         for job, fall in by_key.items():
             if fall > _NOISE and self._key_share[job] / fall < most:
                 leaving, most = job, self._key_share[job] / fall
-        self._amount = np.maximum(self._amount - most * falls, 0.0)
+        self._amount = np.maximum(self._amount - most * turned, 0.0)
         for job, fall in by_key.items():
             self._key_share[job] = max(self._key_share[job] - most * fall, 0.0)
         if leaving < 0:
-            self._replace(slots, column, most, direction)
-        elif column >= 0 and self._owner[column] == leaving:
+            self._replace(slots, column, most, turned, gain)
+        elif mine == leaving:
             self._new_key(leaving, column, most)
         else:  # one of the job's others takes the key's place, and the new column its place
             slot = next(
@@ -185,18 +209,22 @@ class _Simplex:
                 if other >= 0 and self._owner[other] == leaving and falls[slot] < -_NOISE
             )
             heir, share = self._basic[slot], float(self._amount[slot])
-            self._replace(slot, column, most, direction)
+            self._replace(slot, column, most, turned, gain)
             self._new_key(leaving, heir, share)
 
-    def _replace(self, slot: int, column: int, amount: float, direction: Array) -> None:
-        self._basic[slot], self._amount[slot] = column, amount
-        self._basis[:, slot] = direction
+    def _replace(self, slot: int, column: int, amount: float, turned: Array, gain: float) -> None:
+        self._basic[slot], self._amount[slot], self._gain[slot] = column, amount, gain
+        row = self._inverse[slot] / turned[slot]
+        self._inverse -= turned[:, None] * row
+        self._inverse[slot] = row
 
     def _new_key(self, job: int, column: int, share: float) -> None:
         self._key[job], self._key_share[job] = column, share
-        for slot, other in enumerate(self._basic):
-            if other >= 0 and self._owner[other] == job:
-                self._basis[:, slot] = self._direction(other)
+        if not any(other >= 0 and self._owner[other] == job for other in self._basic):
+            return
+        columns = [self._beyond_key(other) for other in self._basic]
+        self._inverse = np.linalg.inv(np.column_stack([direction for direction, _ in columns]))
+        self._gain = np.array([gain for _, gain in columns])
 
     def _result(self, price: Array) -> Relaxation:
         shares = np.zeros(len(self._worth))
@@ -204,4 +232,4 @@ class _Simplex:
         for column, amount in zip(self._basic, self._amount.tolist(), strict=True):
             if column >= 0:
                 shares[column] = amount
-        return Relaxation(shares[: self._size], price * self._scale)
+        return Relaxation(shares[self._at], price * self._scale)

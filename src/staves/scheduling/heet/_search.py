@@ -13,7 +13,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from staves.scheduling.heet._relaxation import Instance
+from staves.scheduling.heet._relaxation import Instance, runs
 
 Array = NDArray[np.float64]
 Columns = NDArray[np.int64]
@@ -30,10 +30,12 @@ def search(problem: Instance, price: Array) -> NDArray[np.bool_] | None:
     """
     if math.prod((problem.capacity + 1).tolist()) >= 2**62:
         return None  # states could not be told apart by one number
-    profit = problem.utility - problem.counts @ price
+    profit = problem.utility - price @ problem.by_type
     best = np.zeros(problem.jobs)  # that of nothing at all
-    np.maximum.at(best, problem.owner, profit)
-    loss = best[problem.owner] - profit
+    begin, size = problem.runs
+    some = problem.owner[begin]
+    best[some] = np.maximum(np.maximum.reduceat(profit, begin), 0.0)
+    loss = np.repeat(best[some], size) - profit
     bound = float(best.sum() + price @ problem.capacity)
     limit = _FIRST_LIMIT * max(bound, _NOISE)
     for _ in range(_MOST_TRIES):
@@ -51,45 +53,57 @@ def _within(
 
     None where too many are within it.
     """
+    none = np.zeros(len(loss), dtype=bool)
     columns = np.flatnonzero(loss <= limit)
     optional = best <= limit
-    ways = np.bincount(problem.owner[columns], minlength=len(best)) + optional
-    taken = np.zeros(len(loss), dtype=bool)
-    sure = columns[(ways == 1)[problem.owner[columns]]]
-    taken[sure] = True
-    used = problem.counts[sure].sum(axis=0)[None]
-    lost = np.array([loss[sure].sum() + best[(ways == 1) & optional].sum()])
-    steps = []
-    for job in np.flatnonzero(ways > 1).tolist():
-        mine = columns[problem.owner[columns] == job]
-        need, more, name = problem.counts[mine], loss[mine], mine
-        if optional[job]:
-            need = np.concatenate([need, np.zeros_like(need[:1])])
-            more, name = np.append(more, best[job]), np.append(name, -1)
-        steps.append((need, more, name))
-    later_least = _after([need.min(axis=0) for need, _, _ in steps], used.shape[1])
-    later_most = _after([need.max(axis=0) for need, _, _ in steps], used.shape[1])
+    room = problem.capacity.astype(np.float64)[:, None]
+    # The jobs that have columns here, and what those take at least and at most, (G, R).
+    owner, need, more = problem.owner[columns], problem.by_type[:, columns], loss[columns]
+    if not len(columns):
+        return none
+    begin, size = runs(owner)
+    jobs = owner[begin]
+    least = np.where(optional[jobs], 0.0, np.minimum.reduceat(need, begin, axis=1))
+    most = np.maximum.reduceat(need, begin, axis=1)
+    if (least.sum(axis=1)[:, None] > room).any():
+        return none
+    if price @ np.maximum(room[:, 0] - most.sum(axis=1), 0.0) > limit:
+        return none
+    open_ = size + optional[jobs] > 1
+    sure = begin[~open_]
+    used, lost = need[:, sure].sum(axis=1)[:, None], more[sure].sum()[None]  # by state
+    later_least, later_most = _after(least[:, open_]), _after(most[:, open_])
     radix = np.cumprod(np.append(1, problem.capacity[:-1] + 1))
     trail: list[tuple[Columns, Columns]] = []
-    for (need, more, name), least, most in zip(steps, later_least, later_most, strict=True):
-        everything = (used[:, None] + need).reshape(-1, need.shape[1])
-        loses = (lost[:, None] + more).ravel()
-        idle = np.maximum(problem.capacity - everything - most, 0) @ price
-        fits = (everything + least <= problem.capacity).all(axis=1) & (loses + idle <= limit)
-        kept = np.flatnonzero(fits)
-        # Of states that use the same devices the one that lost least, the first of equals.
-        state = everything[kept] @ radix
-        order = np.lexsort((kept, loses[kept], state))
-        kept = kept[order[np.append(True, np.diff(state[order]) != 0)]] if len(kept) else kept
-        if len(kept) > _MOST_STATES:
-            return None
+    steps = zip(jobs[open_].tolist(), begin[open_].tolist(), size[open_].tolist(), strict=True)
+    for step, (job, first, count) in enumerate(steps):
+        mine = slice(first, first + count)
+        takes, loses, name = need[:, mine], more[mine], columns[mine]
+        if optional[job]:
+            takes = np.concatenate([takes, np.zeros_like(takes[:, :1])], axis=1)
+            loses, name = np.append(loses, best[job]), np.append(name, -1)
+        everything = (used[:, :, None] + takes[:, None]).reshape(len(price), -1)
+        all_lost = (lost[:, None] + loses).ravel()
+        idle = price @ np.maximum(room - later_most[:, step, None] - everything, 0.0)
+        fits = (everything <= room - later_least[:, step, None]).all(axis=0)
+        kept = np.flatnonzero(fits & (all_lost + idle <= limit))
+        if not len(kept):
+            return none
+        if len(kept) > 1:
+            # Of states that use the same devices the one that lost least, the first of equals.
+            state = radix @ everything[:, kept].astype(np.int64)
+            order = np.lexsort((all_lost[kept], state))
+            kept = kept[order[runs(state[order])[0]]]
+            if len(kept) > _MOST_STATES:
+                return None
         trail.append((kept // len(name), name[kept % len(name)]))
-        used, lost = everything[kept], loses[kept]
-    total = lost + (problem.capacity - used) @ price
-    total[(used > problem.capacity).any(axis=1)] = np.inf
-    if not (total <= limit).any():
-        return np.zeros_like(taken)
+        used, lost = everything[:, kept], all_lost[kept]
+    total = lost + price @ (room - used)
     at = int(total.argmin())
+    if total[at] > limit:
+        return none
+    taken = none
+    taken[columns[sure]] = True
     for parent, name in reversed(trail):
         if name[at] >= 0:
             taken[name[at]] = True
@@ -97,10 +111,7 @@ def _within(
     return taken
 
 
-def _after(needs: list[Columns], types: int) -> list[Columns]:
-    """Return for each step the sum of what comes after it."""
-    total, sums = np.zeros(types, dtype=np.int64), []
-    for need in reversed(needs):
-        sums.append(total)
-        total = total + need
-    return sums[::-1]
+def _after(needs: Array) -> Array:
+    """Return for each job what all after it need, (G, R), given what each needs."""
+    after: Array = needs[:, ::-1].cumsum(axis=1)[:, ::-1] - needs
+    return after

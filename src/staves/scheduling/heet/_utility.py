@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 
 from staves.scheduling._configurations import Table
 from staves.scheduling._view import JobView, View
+from staves.scheduling.heet._configurations import Ways, row_of
 from staves.scheduling.heet._offers import Offer, all_worth, offer
 
 Array = NDArray[np.float64]
@@ -122,7 +123,8 @@ def weigh(view: View, tables: Sequence[Table], weights: Weights) -> list[Weighed
     offers = []
     for job, table in zip(view.jobs, tables, strict=True):
         rates = job.rates(table) if len(table) else np.zeros(0)
-        offers.append(offer(table, rates, job.current, np.zeros((len(table),) * 2, dtype=bool)))
+        nobody_beats = np.zeros((len(table),) * 2, dtype=bool)
+        offers.append(offer(Ways(table, row_of(table, job.current), nobody_beats), rates))
     weighing = Weighing(view, offers, weights)
     return [weighing.of(index) for index in range(len(offers))]
 
