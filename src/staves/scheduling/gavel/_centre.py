@@ -86,14 +86,14 @@ class _Newton:
     def __init__(
         self, primal: Array, dual: Array, there: NDArray[np.bool_], need: Array, types: int
     ) -> None:
-        self._need, self._shape = need, (len(need), types)
+        self._need, self._shape = need[:, None], (len(need), types)
         self._cells, self._jobs = len(need) * types, len(need)
         self._there = there[: self._cells].reshape(self._shape)
         self._dual, self._ratio = dual, primal / dual
         self._inverse = np.divide(1.0, primal, out=np.zeros(len(primal)), where=there)
         ratio, slack, unused = self._parts(self._ratio)
         self._job = ratio.sum(axis=1) + slack
-        self._cross = ratio * need[:, None]
+        self._cross = ratio * self._need
         self._weighed = self._cross / self._job[:, None]
         self._schur = np.diag(need @ self._cross + unused) - self._cross.T @ self._weighed
 
@@ -102,10 +102,10 @@ class _Newton:
         part = change / self._dual
         share, slack, unused = self._parts(part)
         by_job = share.sum(axis=1) + slack
-        by_type = self._need @ share + unused
+        by_type = (self._need * share).sum(axis=0) + unused
         dz = np.linalg.solve(self._schur, by_type - by_job @ self._weighed)
         dy = (by_job - self._cross @ dz) / self._job
-        dw = (dy[:, None] + np.outer(self._need, dz)) * self._there
+        dw = (dy[:, None] + self._need * dz) * self._there
         moves = np.concatenate([dw.ravel(), dy, dz])
         return part - self._ratio * moves, moves
 
