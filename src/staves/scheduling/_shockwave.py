@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from staves.errors import StavesError
+from staves.scheduling._configurations import Table, as_table
 from staves.scheduling._growing import known_work
 from staves.scheduling._ladders import Array, Ladders, decided, ladders
 from staves.scheduling._policy import Policy
+from staves.scheduling._programme import matrix, minimise
 from staves.scheduling._settled import requested, settled
-from staves.scheduling._view import Decision, View
+from staves.scheduling._view import Decision, JobView, View
 
 ROUNDS, POWER, REGULARISER = 20, 5.0, 0.05
 """Rounds of the window, the power of rho in a job's budget, and the weight of the longest rest.
@@ -71,20 +73,23 @@ class Shockwave(Policy):
         steps = every.some(able.tolist())
         rho = unfairness(view, steps, every.fair(view)[able])
         need = np.array([requested(job) for job in steps.jobs], dtype=np.int64)
+        nothing = (0,) * len(free)
+        held = as_table([job.current or nothing for job in steps.jobs], len(free))
+        rates = steps.rates.max(axis=2)
         window = self._rounds * (self.round_seconds or 0.0)
         market = Market(
-            rates=steps.rates.max(axis=2) * _trains(steps, window),
+            rates=rates * _trains(steps.jobs, held, window),
             need=need.astype(np.float64),
             capacity=np.array(free, dtype=np.float64),
             work=np.array([known_work(job) for job in steps.jobs], dtype=np.float64),
             done=np.array([job.progress for job in steps.jobs], dtype=np.float64),
             budget=np.minimum(rho, _MOST_RHO) ** self._power,
-            held=np.array([job.current or (0,) * len(free) for job in steps.jobs]),
+            held=held,
         )
         plan = market.plan(window, self._regulariser)
         chosen = {
             int(able[i]): (g, int(need[i]))
-            for i, g in _first(steps, plan, 1 - 1 / self._rounds, rho, need, free).items()
+            for i, g in _first(rates > 0, plan, held, 1 - 1 / self._rounds, rho, need, free).items()
         }
         place = {int(j): i for i, j in enumerate(able)}
 
@@ -121,20 +126,19 @@ def unfairness(view: View, steps: Ladders, fair: Array) -> Array:
     return np.maximum(rho, 1.0)
 
 
-def _trains(steps: Ladders, window: float) -> Array:
+def _trains(jobs: Sequence[JobView], held: Table, window: float) -> Array:
     """Return the share of a window on each type that a pause for it leaves, (J, G)."""
-    left = np.ones(steps.rates.shape[:2])
-    for i, job in enumerate(steps.jobs):
-        if job.current is None:
-            left[i] -= job.start_pause / window
-        else:
-            left[i, np.array(job.current) == 0] -= job.resize_pause / window
-    return np.maximum(left, _LEAST)  # or jobs with long pauses could never start
+    pause = [job.start_pause if job.current is None else job.resize_pause for job in jobs]
+    left = 1 - np.where(held > 0, 0.0, np.array(pause)[:, None] / window)
+    # Or jobs with long pauses could never start.
+    trains: Array = np.maximum(left, _LEAST)
+    return trains
 
 
 def _first(
-    steps: Ladders,
+    runs: NDArray[np.bool_],
     plan: Array,
+    held: Table,
     whole: float,
     rho: Array,
     need: NDArray[np.int64],
@@ -149,29 +153,31 @@ def _first(
     pause is as long as a round, do nothing else.
 
     Args:
-        steps: of J jobs.
+        runs: whether each job runs on each type, (J, G).
         plan: parts of the window, (J, G).
+        held: devices of each type that each job has, (J, G).
         whole: the part from which on no round is to be lost.
         rho: (J,).
         need: devices of each job, (J,).
         free: devices of each type.
     """
     left, chosen = list(free), dict[int, int]()
-    runs = steps.rates.max(axis=2) > 0
-    part = plan.sum(axis=1)
-    waits = np.array([job.current is None for job in steps.jobs], dtype=bool)
-    order = np.lexsort((-rho, -part, waits, part < whole)).tolist()
-    wanted, parts = need.tolist(), plan.tolist()
+    part, has = plan.sum(axis=1), held > 0
+    order = np.lexsort((-rho, -part, ~has.any(axis=1), part < whole)).tolist()
+    wanted = need.tolist()
+    # By type: whether a job stays on it, and if not, how much of the plan it has there.
+    rank = np.where(has & (plan >= 1 - whole), 1.0 + plan, plan).tolist()
     for allowed in ((plan > 0).tolist(), runs.tolist()):
         for i in order:
             if i in chosen:
                 continue
-            fits = [g for g, room in enumerate(left) if allowed[i][g] and wanted[i] <= room]
+            fits = [g for g, room in enumerate(left) if wanted[i] <= room and allowed[i][g]]
             if fits:
-                had = steps.jobs[i].current or (0,) * len(left)
-                g = max(fits, key=lambda g: (had[g] > 0 and parts[i][g] >= 1 - whole, parts[i][g]))
+                g = max(fits, key=rank[i].__getitem__)
                 chosen[i] = g
                 left[g] -= wanted[i]
+                if not any(left):
+                    return chosen
     return chosen
 
 
@@ -211,10 +217,6 @@ class Market:
         """
         if not self.rates.size:
             return np.zeros(self.rates.shape)
-        # Loads for longer than most simulations decide.
-        from scipy.optimize import Bounds, LinearConstraint, milp
-        from scipy.sparse import csr_array
-
         jobs, types = self.rates.shape
         gain = self.rates * window / (self.done + self.work)[:, None]  # shares of its work
         ends, slope = _pieces(self.done / (self.done + self.work), gain.max(axis=1))
@@ -223,40 +225,33 @@ class Market:
         shorter = self.rates * window / best[:, None] / rest.max()
         # Columns: parts of the window by job and type, pieces by job, the longest rest. Rows: the
         # window of each job, its pieces, the devices of each type, the longest rest by job.
-        job, kind = (axis.ravel() for axis in np.indices((jobs, types)))
-        bought = np.arange(jobs * types)
-        pieces = bought[-1] + 1 + np.arange(jobs * _PIECES)
-        of_piece, each = np.repeat(np.arange(jobs), _PIECES), np.arange(jobs)
-        last, rows = len(bought) + len(pieces), 3 * jobs + types
-        one = np.ones(len(bought))
-        entries = [
-            (one, job, bought),
-            (gain.ravel(), jobs + job, bought),
-            (-np.ones(len(pieces)), jobs + of_piece, pieces),
-            (self.need[job], 2 * jobs + kind, bought),
-            (shorter.ravel(), 2 * jobs + types + job, bought),
-            (np.ones(jobs), 2 * jobs + types + each, np.full(jobs, last)),
-        ]
-        value, row, column = (np.concatenate(part) for part in zip(*entries, strict=True))
+        runs = job, kind = np.nonzero(self.rates > 0)
+        each, one = np.arange(jobs), np.ones(len(job))
+        longest = 2 * jobs + types
+        bought = (
+            np.column_stack([job, jobs + job, 2 * jobs + kind, longest + job]),
+            np.column_stack([one, gain[runs], self.need[job], shorter[runs]]),
+        )
+        pieces = jobs + np.repeat(each, _PIECES)[:, None], -np.ones((jobs * _PIECES, 1))
+        last = (longest + each)[None], np.ones((1, jobs))
         none, endless = np.zeros(jobs), np.full(jobs, np.inf)
         weight = self.budget / self.budget.sum()
         # Who will be done in the window anyway may be so on any type: of equal plans, who stays.
-        stays = np.zeros(jobs * types) if self.held is None else _STAYS * (self.held.ravel() > 0)
-        result = milp(
+        stays = np.zeros(len(job)) if self.held is None else _STAYS * (self.held[runs] > 0)
+        most = np.concatenate([one, np.diff(ends, axis=1).ravel(), [np.inf]])
+        found = minimise(
             -np.concatenate([stays, (weight[:, None] * slope).ravel(), [-regulariser]]),
-            bounds=Bounds(
-                0, np.concatenate([self.rates.ravel() > 0, np.diff(ends, axis=1).ravel(), [np.inf]])
-            ),
-            constraints=LinearConstraint(
-                csr_array((value, (row, column)), shape=(rows, last + 1)),
+            matrix([bought, pieces, last]),
+            (np.zeros(len(most)), most),
+            (
                 np.concatenate([-endless, none, np.full(types, -np.inf), rest / rest.max()]),
                 np.concatenate([np.ones(jobs), endless, self.capacity, endless]),
             ),
         )
-        if result.x is None:
-            raise StavesError(f"the scheduler's programme was not solved: {result.message}")
-        found: Array = np.asarray(result.x)[: len(bought)].reshape(jobs, types).round(_DIGITS)
-        return found
+        assert found is not None, "nothing for anybody is always possible"
+        plan = np.zeros(self.rates.shape)
+        plan[runs] = found.x[: len(job)].round(_DIGITS)
+        return plan
 
 
 def _pieces(done: Array, most: Array) -> tuple[Array, Array]:

@@ -43,79 +43,84 @@ def central_fractions(value: Array, need: Array, capacity: Array) -> Array:
 
 
 def _solve(value: Array, need: Array, capacity: Array) -> Array:
-    there = value > 0
     value = value / value.max()
-    unknowns = int(there.sum()) + len(need) + len(capacity)
-    each = np.minimum(1.0, capacity / (need @ there + 1)) / (len(capacity) + 1)
-    x = np.where(there, each, 0.0)
-    y, z = value.max(axis=1) + 1, np.full(len(capacity), 1.0)
-    w = np.where(there, y[:, None] + np.outer(need, z) - value, 1.0)
-    s, t = 1 - x.sum(axis=1), capacity - need @ x
+    there = np.append(value.ravel() > 0, np.ones(len(need) + len(capacity), dtype=bool))
+    unknowns = int(there.sum())
+    each = np.minimum(1.0, capacity / (need @ (value > 0) + 1)) / (len(capacity) + 1)
+    x = np.where(value > 0, each, 0.0)
+    y, z = value.max(axis=1) + 1, np.ones(len(capacity))
+    # All primal variables in one array, and in another the dual ones that belong to them.
+    primal = np.concatenate([x.ravel(), 1 - x.sum(axis=1), capacity - need @ x])
+    dual = np.concatenate([(y[:, None] + np.outer(need, z) - value).ravel(), y, z])
+    dual[~there] = 1.0
+    cells = value.size
     for _ in range(_STEPS):
-        gap = float((x * w).sum() + s @ y + t @ z)
-        if gap <= _GAP * (1 + float((value * x).sum())):
+        gap = float(primal @ dual)
+        x = primal[:cells].reshape(value.shape)
+        if gap <= _GAP * (1 + float(np.vdot(value, x))):
             x = x / np.maximum(1.0, x.sum(axis=1))[:, None]  # what rounding has added
             within: Array = x / np.maximum(1.0, need @ x / capacity)
             return within
-        newton = _Newton(x, w, s, y, t, z, need)
-        dx, dw, ds, dy, dt, dz = newton.step(-x * w, -s * y, -t * z)
-        near, far = _length((x, dx), (s, ds), (t, dt)), _length((w, dw), (y, dy), (z, dz))
-        left = ((x + near * dx) * (w + far * dw)).sum()
-        left += (s + near * ds) @ (y + far * dy) + (t + near * dt) @ (z + far * dz)
+        newton = _Newton(primal, dual, there, need, len(capacity))
+        both = primal * dual
+        near, far = newton.step(-both)
+        left = (primal + newton.length(near) * near) @ (dual + newton.dual_length(far) * far)
         target = (left / gap) ** 3 * gap / unknowns
-        dx, dw, ds, dy, dt, dz = newton.step(
-            np.where(there, target - x * w - dx * dw, 0.0),
-            target - s * y - ds * dy,
-            target - t * z - dt * dz,
-        )
-        near = _SHORT_OF_THE_EDGE * _length((x, dx), (s, ds), (t, dt))
-        far = _SHORT_OF_THE_EDGE * _length((w, dw), (y, dy), (z, dz))
-        x, s, t = x + near * dx, s + near * ds, t + near * dt
-        w, y, z = w + far * dw, y + far * dy, z + far * dz
+        near, far = newton.step(there * (target - near * far) - both)
+        primal = primal + _SHORT_OF_THE_EDGE * newton.length(near) * near
+        dual = dual + _SHORT_OF_THE_EDGE * newton.dual_length(far) * far
     raise StavesError(
         "the allocation was not found within 100 steps", hint="report the jobs and their rates"
     )
 
 
 class _Newton:
-    """One linearisation of x w = s y = t z = target, both feasibilities kept.
+    """One linearisation of primal times dual = target, both feasibilities kept.
 
-    x (J, G), s (J,), t (G,) are the primal variables and slacks; y (J,), z (G,) the prices of a
-    job's time and of a type's devices; w = y + need z - value. Where x is 0 nothing moves.
+    Primal are x (J, G) and the slacks of each job's time (J,) and of each type's devices (G,); dual
+    w (J, G) and the prices y (J,) of a job's time and z (G,) of a type's devices, with
+    w = y + need z - value. Each three are one array, in this order. Where x is not `there` nothing
+    moves.
     """
 
     def __init__(
-        self, x: Array, w: Array, s: Array, y: Array, t: Array, z: Array, need: Array
+        self, primal: Array, dual: Array, there: NDArray[np.bool_], need: Array, types: int
     ) -> None:
-        self._x, self._w, self._s, self._y, self._t, self._z = x, w, s, y, t, z
-        self._need = need
-        self._ratio = x / w
-        self._job = self._ratio.sum(axis=1) + s / y
-        self._cross = self._ratio * need[:, None]
-        self._type = np.diag(need**2 @ self._ratio + t / z)
-        self._schur = self._type - self._cross.T @ (self._cross / self._job[:, None])
+        self._need, self._shape = need[:, None], (len(need), types)
+        self._cells, self._jobs = len(need) * types, len(need)
+        self._there = there[: self._cells].reshape(self._shape)
+        self._dual, self._ratio = dual, primal / dual
+        self._inverse = np.divide(1.0, primal, out=np.zeros(len(primal)), where=there)
+        ratio, slack, unused = self._parts(self._ratio)
+        self._job = ratio.sum(axis=1) + slack
+        self._cross = ratio * self._need
+        self._weighed = self._cross / self._job[:, None]
+        self._schur = np.diag(need @ self._cross + unused) - self._cross.T @ self._weighed
 
-    def step(
-        self, xw: Array, sy: Array, tz: Array
-    ) -> tuple[Array, Array, Array, Array, Array, Array]:
-        """Return the changes dx, dw, ds, dy, dt, dz for these right-hand sides."""
-        share = xw / self._w
-        by_job = share.sum(axis=1) + sy / self._y
-        by_type = self._need @ share + tz / self._z
-        dz = np.linalg.solve(self._schur, by_type - self._cross.T @ (by_job / self._job))
+    def step(self, change: Array) -> tuple[Array, Array]:
+        """Return how primal and dual move for the products to change by this."""
+        part = change / self._dual
+        share, slack, unused = self._parts(part)
+        by_job = share.sum(axis=1) + slack
+        by_type = (self._need * share).sum(axis=0) + unused
+        dz = np.linalg.solve(self._schur, by_type - by_job @ self._weighed)
         dy = (by_job - self._cross @ dz) / self._job
-        dw = np.where(self._x > 0, dy[:, None] + np.outer(self._need, dz), 0.0)
-        dx = share - self._ratio * dw
-        return dx, dw, (sy - self._s * dy) / self._y, dy, (tz - self._t * dz) / self._z, dz
+        dw = (dy[:, None] + self._need * dz) * self._there
+        moves = np.concatenate([dw.ravel(), dy, dz])
+        return part - self._ratio * moves, moves
 
+    def length(self, moves: Array) -> float:
+        """Return the longest step, at most 1, that leaves all primal at 0 or above."""
+        return 1 / max(1.0, -float((moves * self._inverse).min()))
 
-def _length(*moves: tuple[Array, Array]) -> float:
-    """Return the longest step, at most 1, that leaves all of these at 0 or above."""
-    return min(
-        1.0,
-        *(
-            float((-now[falling] / change[falling]).min(initial=1.0))
-            for now, change in moves
-            for falling in [change < 0]
-        ),
-    )
+    def dual_length(self, moves: Array) -> float:
+        """Return the longest step, at most 1, that leaves all dual at 0 or above."""
+        return 1 / max(1.0, -float((moves / self._dual).min()))
+
+    def _parts(self, array: Array) -> tuple[Array, Array, Array]:
+        cells, jobs = self._cells, self._jobs
+        return (
+            array[:cells].reshape(self._shape),
+            array[cells : cells + jobs],
+            array[cells + jobs :],
+        )

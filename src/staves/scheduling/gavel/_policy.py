@@ -7,13 +7,8 @@ from abc import abstractmethod
 
 import numpy as np
 
-from staves.scheduling._configurations import (
-    as_table,
-    in_words,
-    keeps_guaranteed,
-    permitted,
-    single,
-)
+from staves.scheduling._configurations import in_words, single
+from staves.scheduling._ladders import ladders
 from staves.scheduling._policy import Policy
 from staves.scheduling._reasons import Reasons
 from staves.scheduling._rigid import impossible
@@ -54,12 +49,13 @@ class _Rounds(Policy):
         done, free = settled(view)
         chosen = dict(done.chosen)
         others = [job for job in view.jobs if job.id not in chosen]
-        all_rates = _all_rates(others, free)
-        jobs = [job for job in others if all_rates[job.id].any()]
-        never = [job for job in others if not all_rates[job.id].any()]
+        every = ladders(others, free, rigid=True).rates.max(axis=2)
+        able = every.any(axis=1)
+        jobs = [others[j] for j in np.flatnonzero(able).tolist()]
+        never = [others[j] for j in np.flatnonzero(~able).tolist()]
         if not jobs:
             return Decision(chosen, Reasons(lambda: {**done.reasons, **_all_never(view, never)}))
-        rates = np.stack([all_rates[job.id] for job in jobs])
+        rates = every[able]
         shares = self.shares(_problem(view, jobs, rates, free)).round(_DIGITS)
         priority = shares / self._received(jobs, len(free))
         # By type first, so that of equal pairs those of the first type win, jobs as they came.
@@ -142,30 +138,6 @@ class GavelFtf(_Rounds):
     def shares(self, problem: Problem) -> Array:
         """Return the shares of the smallest largest rho."""
         return finish_time_fairness(problem)
-
-
-def _all_rates(jobs: list[JobView], free: list[int]) -> dict[str, Array]:
-    """Return by job what `_rates` does; it is looked up once for jobs that are alike."""
-    known: dict[tuple[object, ...], Array] = {}
-    found = {}
-    for job in jobs:
-        own = job.id if job.guaranteed and job.current is not None else ""
-        key = (own, id(job.rates), job.minimum, job.maximum, job.requested, job.types)
-        if key not in known:
-            known[key] = _rates(job, free)
-        found[job.id] = known[key]
-    return found
-
-
-def _rates(job: JobView, free: list[int]) -> Array:
-    """Return the job's rate on what it asks for of each type, (G,); 0 where it cannot have that."""
-    size, types = requested(job), len(free)
-    table = as_table([single(types, g, size) for g in range(types)], types)
-    fine = permitted(job, table) & keeps_guaranteed(job, free, table) & (np.array(free) >= size)
-    rates = np.zeros(types)
-    if fine.any():
-        rates[fine] = job.rates(table[fine])
-    return rates
 
 
 def _problem(view: View, jobs: list[JobView], rates: Array, free: list[int]) -> Problem:

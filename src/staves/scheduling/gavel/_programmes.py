@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from staves.errors import StavesError
+from staves.scheduling._programme import Optimum, matrix, minimise
 from staves.scheduling.gavel._centre import central_fractions
 
 Array = NDArray[np.float64]
@@ -172,9 +172,6 @@ class _Programme:
     """
 
     def __init__(self, problem: Problem, scale: Array) -> None:
-        # Loads for longer than most simulations decide.
-        from scipy.sparse import csr_array
-
         kept, self._kind, count = _alike(np.column_stack([problem.rates, problem.need, scale]))
         rates, scale, types = problem.rates[kept], scale[kept], len(problem.capacity)
         kinds = len(kept)
@@ -188,49 +185,26 @@ class _Programme:
         lowest = scale / best
         lowest = np.maximum(lowest / lowest.max(), _LOWEST)
         self._unit = count * best
-        column = np.arange(len(of_kind))
-        self._matrix = csr_array(
-            (
-                np.concatenate(
-                    [np.ones(len(column)), (count * problem.need[kept])[of_kind], -part, lowest]
-                ),
-                (
-                    np.concatenate(
-                        [
-                            of_kind,
-                            kinds + of_type,
-                            kinds + types + of_kind,
-                            kinds + types + np.arange(kinds),
-                        ]
-                    ),
-                    np.concatenate([column, column, column, np.full(kinds, len(column))]),
-                ),
-            ),
-            shape=(2 * kinds + types, len(column) + 1),
+        one, each = np.ones(len(of_kind)), np.arange(kinds)
+        shares = (
+            np.column_stack([of_kind, kinds + of_type, kinds + types + of_kind]),
+            np.column_stack([one, (count * problem.need[kept])[of_kind], -part]),
         )
+        self._matrix = matrix([shares, ((kinds + types + each)[None], lowest[None])])
         self._shape = kinds, types
+        self._most = np.append(one, np.inf)
         self._limits = np.concatenate([np.ones(kinds), problem.capacity, np.zeros(kinds)])
-        self._only_least = np.append(np.zeros(len(column)), 1.0)
+        self._only_least = np.append(0 * one, 1.0)
 
     def priced(self) -> tuple[Array, float, Array]:
         """Return an x of the largest z, that z in the programme's own unit, and prices, (J,).
 
         Throughputs that some x has, each times its price, come to 1 at most.
         """
-        from scipy.optimize import linprog
-
-        result = linprog(  # type: ignore[call-overload]  # its stub does not know sparse matrices
-            -self._only_least,
-            A_ub=self._matrix,
-            b_ub=self._limits,
-            bounds=np.column_stack([0 * self._only_least, self._most]),
-            method="highs-ds",
-        )
-        if result.x is None:
-            raise StavesError(f"the scheduler's programme was not solved: {result.message}")
-        least = float(result.x[-1])
-        price = np.maximum(-result.ineqlin.marginals[-self._shape[0] :], 0.0)
-        return self._filled(result.x), least, (price / self._unit / least)[self._kind]
+        found = self._solved(self._only_least, 0 * self._only_least)
+        least = float(found.x[-1])
+        price = np.maximum(-found.prices[-self._shape[0] :], 0.0)
+        return self._filled(found.x), least, (price / self._unit / least)[self._kind]
 
     def best(self, least: float | None = None) -> Array:
         """Return of all x of the largest z the one of the largest sum of throughput over scale:
@@ -240,13 +214,9 @@ class _Programme:
             least: the largest z, where it is known.
         """
         if least is None:
-            least = float(self._solved(self._only_least, 0 * self._only_least)[-1])
+            least = float(self._solved(self._only_least, 0 * self._only_least).x[-1])
         low = self._only_least * least * (1 - _SLACK)
-        return self._filled(self._solved(np.append(self._worth, 0.0), low))
-
-    @property
-    def _most(self) -> Array:
-        return np.append(np.ones(len(self._worth)), np.inf)
+        return self._filled(self._solved(np.append(self._worth, 0.0), low).x)
 
     def _filled(self, solution: Array) -> Array:
         """Return the x, (J, G), of a solution.
@@ -258,16 +228,8 @@ class _Programme:
         filled: Array = (x / np.maximum(x.sum(axis=1, keepdims=True), 1.0))[self._kind]
         return filled
 
-    def _solved(self, gain: Array, low: Array) -> Array:
-        from scipy.optimize import Bounds, LinearConstraint, milp
-
-        result = milp(
-            -gain,
-            bounds=Bounds(low, self._most),
-            constraints=LinearConstraint(
-                self._matrix, np.full(len(self._limits), -np.inf), self._limits
-            ),
-        )
-        if result.x is None:
-            raise StavesError(f"the scheduler's programme was not solved: {result.message}")
-        return np.asarray(result.x, dtype=np.float64)
+    def _solved(self, gain: Array, low: Array) -> Optimum:
+        endless = np.full(len(self._limits), -np.inf)
+        found = minimise(-gain, self._matrix, (low, self._most), (endless, self._limits))
+        assert found is not None, "nothing for anybody is always possible"
+        return found

@@ -10,19 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from staves.errors import StavesError
 from staves.scheduling._configurations import Table, as_table
+from staves.scheduling._programme import matrix, minimise
 from staves.scheduling._view import Counts
 from staves.scheduling.heet._relaxation import Instance, relax, runs
 from staves.scheduling.heet._search import search
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -179,48 +175,32 @@ class _Programme:
     def __init__(self, problem: Instance, gap: float | None) -> None:
         self._problem, self._size = problem, len(problem.utility)
         self._gap = (_GAP if self._size <= MANY else _GAP_OF_MANY) if gap is None else gap
-        self._matrix = self._rows()
-
-    def _rows(self) -> csr_array:
-        from scipy.sparse import csr_array
-
-        problem = self._problem
-        row, column = np.nonzero(problem.counts.T)
-        return csr_array(
-            (
-                np.concatenate([np.ones(self._size), problem.counts.T[row, column]]),
+        rows = np.arange(problem.jobs, problem.jobs + len(problem.capacity))
+        devices = np.broadcast_to(rows, problem.counts.shape)
+        self._matrix = matrix(
+            [
                 (
-                    np.concatenate([problem.owner, row + problem.jobs]),
-                    np.concatenate([np.arange(self._size), column]),
-                ),
-            ),
-            shape=(problem.jobs + len(problem.capacity), self._size),
+                    np.column_stack([problem.owner, devices]),
+                    np.column_stack([np.ones(self._size), problem.counts]),
+                )
+            ]
         )
 
     def solve(self, value: Array, must: Mask, *, whole: bool = True) -> Array | None:
         """Return the columns' shares, (C,); None where the jobs that must cannot all have some."""
-        # Loads for longer than most simulations decide.
-        from scipy.optimize import Bounds, LinearConstraint, milp
-
         capacity = self._problem.capacity.astype(np.float64)
         scale = float(value.max(initial=0.0)) or 1.0  # HiGHS's tolerances are absolute
-        result = milp(
+        found = minimise(
             -value / scale,
-            integrality=np.full(self._size, int(whole)),
-            bounds=Bounds(0, 1),
-            constraints=LinearConstraint(
-                self._matrix,
+            self._matrix,
+            (np.zeros(self._size), np.ones(self._size)),
+            (
                 np.concatenate([must.astype(np.float64), np.full(len(capacity), -np.inf)]),
                 np.concatenate([np.ones(self._problem.jobs), capacity]),
             ),
-            options={"mip_rel_gap": self._gap},
+            gap=self._gap if whole else None,
         )
-        if result.status == 2:
-            return None
-        if result.x is None:
-            raise StavesError(f"the scheduler's programme was not solved: {result.message}")
-        solution: Array = np.asarray(result.x, dtype=np.float64)
-        return solution
+        return None if found is None else found.x
 
     def together(self, must: Mask) -> Mask:
         """Return the jobs of a largest set, out of those that `must`, that fit whole."""
