@@ -5,37 +5,27 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING
 
 from staves.hardware import Allocation
 from staves.scheduling import Counts, JobView
 from staves.simulation._results import JobResult, Pause, Span
 from staves.simulation._work import Placement, Submission
 
-# A view of every job is made at every decision. Filling its slots takes less than half as long as
-# its constructor, which goes through the check that keeps others from changing it.
-_CHANGING = (
-    "rates",
-    "remaining",
-    "current",
-    "attained",
-    "waiting",
-    "pause_left",
-    "age",
-    "restarts",
-    "scale_limit",
-    "progress",
-    "held_seconds",
-    "step_work",
-    "unchanged",
-    "steps_left",
-)
-_fill: dict[str, Callable[[JobView, Any], None]] = {
-    each.name: getattr(JobView, each.name).__set__ for each in fields(JobView)
-}
-_fill_changing = tuple(_fill[name] for name in _CHANGING)
+
+class _Draft:
+    """A `JobView` while it is filled in: the same slots, which may still be set.
+
+    A view of every job is made at every decision. Filling a draft and then making it a view takes a
+    third of what the constructor takes, which must go round its own check against changes.
+    """
+
+    __slots__ = tuple(each.name for each in fields(JobView))
+
+    if TYPE_CHECKING:
+
+        def __setattr__(self, name: str, value: object) -> None: ...
 
 
 class Active:
@@ -51,9 +41,6 @@ class Active:
         self, submission: Submission, *, work_known: bool, checkpoint_seconds: float = math.inf
     ) -> None:
         self.job, self._work = submission.view, submission.work
-        self._submitted = [
-            (fill, getattr(self.job, name)) for name, fill in _fill.items() if name not in _CHANGING
-        ]
         self.version = 0
         """Counts the changes: an end that was foreseen before the last one does not happen."""
         self.allocation: Allocation | None = None
@@ -113,29 +100,38 @@ class Active:
 
     def view(self, types: int) -> JobView:
         """Return the job as a policy sees it that looks at so many types."""
-        step_work = self._work.step_work(self._phase)
-        changing = (
-            self._work.rates(self._phase),
-            self._marks[-1] - self._done if self._work_known else math.inf,
-            self._counts,
-            self._attained,
-            self._waiting,
-            max(0.0, self._paused_until - self._at),
-            0.0 if self._started is None else self._at - self._started,
-            self._restarts,
-            2 * self._tried or 1,
-            self._done,
-            tuple([self._held[g] for g in range(types)]),
-            step_work,
-            math.inf if self.allocation is None else self._at - self._since,
-            self._steps_left(step_work),
+        job, at, draft = self.job, self._at, _Draft()
+        # As it was submitted.
+        draft.id, draft.submitted, draft.name, draft.application = (
+            job.id,
+            job.submitted,
+            job.name,
+            job.application,
         )
-        view = object.__new__(JobView)
-        for fill, value in self._submitted:
-            fill(view, value)
-        for fill, value in zip(_fill_changing, changing, strict=True):
-            fill(view, value)
-        return view
+        draft.minimum, draft.maximum, draft.requested = job.minimum, job.maximum, job.requested
+        draft.types, draft.mix, draft.elastic = job.types, job.mix, job.elastic
+        draft.weight, draft.deadline, draft.guaranteed = job.weight, job.deadline, job.guaranteed
+        draft.start_pause, draft.resize_pause = job.start_pause, job.resize_pause
+        draft.unmeasured, draft.probes, draft.log_std = job.unmeasured, job.probes, job.log_std
+        draft.settling = job.settling
+        # As it stands.
+        step_work = self._work.step_work(self._phase)
+        draft.rates = self._work.rates(self._phase)
+        draft.remaining = self._marks[-1] - self._done if self._work_known else math.inf
+        draft.current, draft.attained, draft.waiting = self._counts, self._attained, self._waiting
+        draft.pause_left = self._paused_until - at if self._paused_until > at else 0.0
+        draft.age = 0.0 if self._started is None else at - self._started
+        draft.unchanged = math.inf if self.allocation is None else at - self._since
+        draft.restarts, draft.scale_limit = self._restarts, 2 * self._tried or 1
+        draft.progress, draft.held_seconds = self._done, self._held_by_type(types)
+        draft.step_work, draft.steps_left = step_work, self._steps_left(step_work)
+        draft.__class__ = JobView  # type: ignore[assignment]
+        return draft  # type: ignore[return-value]
+
+    def _held_by_type(self, types: int) -> tuple[float, ...]:
+        if not self._held:
+            return (0.0,) * types
+        return tuple([self._held.get(g, 0.0) for g in range(types)])
 
     def _steps_left(self, here: float) -> float:
         """Return the steps of the fixed batch that are left; inf where that is not known.
