@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from staves.estimation import Exchanges
+from staves.estimation import Exchanges, efficiency
 from staves.scheduling import Counts
 from staves.simulation._application import Application
 from staves.simulation._curves import Curve, StepTable
@@ -74,27 +74,28 @@ class Computing:
         Args:
             epoch: from 0.
             rows: of the configurations, (R,).
-            sync: seconds of an exchange as `SyncFilter.seconds` has them; None: it takes no time.
+            sync: seconds of an exchange as `SyncFilter.seconds` has them; None where nothing tells:
+                each further device is taken to cost a fixed share.
         """
-        seconds = self._seconds[rows]
-        if sync is not None:
-            # Unlike devices wait for the slowest links.
-            seconds = seconds + sync.ravel()[self._links[rows]].max(axis=1)[:, None]
-        best: Array = (self._worth_of(epoch)[rows] / seconds).max(axis=1)
-        return best
-
-    def devices(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return how many devices configurations have, (R,)."""
-        return self._devices[rows]
+        worth, seconds = self._worth_of(epoch)[rows], self._seconds[rows]
+        if sync is None:
+            found: Array = (worth / seconds).max(axis=1) * efficiency(self._devices[rows])
+            return found
+        # Unlike devices wait for the slowest links.
+        exchange = sync.ravel()[self._links[rows]].max(axis=1)
+        found = (worth / (seconds + exchange[:, None])).max(axis=1)
+        return found
 
     def _worth_of(self, epoch: int) -> Array:
         """Return the reference samples that a step of each batch is worth, as far as is known."""
         known = self._worth.get(epoch)
-        if known is None or len(known) < len(self._batch):
+        if known is None or known.shape[1] < self._batch.shape[1]:
+            known = np.zeros((0, self._batch.shape[1]))
+        if len(known) < len(self._batch):
             application = self._application
-            gain = application.statistics.gain(epoch, self._batch)
-            known = gain * (application.reference / application.calibration)
-            self._worth[epoch] = known
+            gain = application.statistics.gain(epoch, self._batch[len(known) :])
+            more = gain * (application.reference / application.calibration)
+            known = self._worth[epoch] = np.concatenate([known, more])
         return known
 
     def _know(self) -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from staves.estimation import Cell, Exchanges, SyncFilter, efficiency
+from staves.estimation import Cell, Exchanges, SyncFilter
 from staves.scheduling import Rates
 from staves.simulation._computing import Computing
 from staves.simulation._profile_work import ApplicationRates
@@ -24,7 +24,7 @@ _NEWS = 0.5
 """Jobs that have ended since, as a share of those that were learned from: fewer change little."""
 
 _MOST_JOBS = 60
-_SAME = 0.02  # of ln(seconds): so little makes no difference
+_SAME = 0.1  # of ln(seconds): what another batch may change is no news
 _LEAST_SYNC = 1e-4  # seconds: less is not told from none
 
 
@@ -40,7 +40,7 @@ class Learning:
     def __init__(self, types: Sequence[str], node_sizes: Sequence[int], largest: int) -> None:
         self._shape = tuple(types), tuple(node_sizes), largest
         self._jobs: list[Exchanges] = []
-        self._computing: dict[int, Computing] = {}
+        self._computing: dict[ApplicationRates, Computing] = {}
         self._learned_from = self.version = 0
         self.filter = SyncFilter((), *self._shape)
 
@@ -56,9 +56,9 @@ class Learning:
 
     def work(self, shared: ApplicationRates) -> ProductWork:
         """Return one job of an application and batch."""
-        if id(shared) not in self._computing:
-            self._computing[id(shared)] = Computing(shared, self._shape[2])
-        return ProductWork(shared, self._computing[id(shared)], self)
+        if shared not in self._computing:
+            self._computing[shared] = Computing(shared, self._shape[2])
+        return ProductWork(shared, self._computing[shared], self)
 
 
 class ProductWork:
@@ -148,8 +148,8 @@ class ProductWork:
             if before is None or abs(math.log(sync / before)) > _SAME:
                 self._known = replace(self._known, sync={**self._known.sync, cell: sync})
                 self._sync = None
-        plain = _Believed(self._computing, phase, 0, self._seconds(), {})
-        believed = float(plain(np.array([counts], dtype=np.int64))[0])
+        plain = self._computing.goodputs(phase, np.array([row]), self._seconds())
+        believed = float(plain[0])
         if believed > 0 and rate / believed != self._corrections.get(row):
             self._corrections = {**self._corrections, row: rate / believed}
         if self._rates is not None and not self._rates.same(self._seconds(), self._corrections):
@@ -210,10 +210,7 @@ class _Believed:
         return values
 
     def _compute(self, rows: NDArray[np.int64]) -> None:
-        found = self._computing.goodputs(self._epoch, rows, self._sync)
-        if self._sync is None:
-            found = found * efficiency(self._computing.devices(rows))
-        self._values[rows] = found
+        self._values[rows] = self._computing.goodputs(self._epoch, rows, self._sync)
         for row, factor in self._corrections.items():
             if row in rows:
                 self._values[row] *= factor
