@@ -185,7 +185,7 @@ class _Believed:
     ) -> None:
         self._computing, self._epoch, self._version = computing, epoch, version
         self._sync, self._corrections = sync, corrections
-        self._values = np.zeros(0)
+        self._values, self._factors = np.zeros(0), np.zeros(0)
 
     def holds(self, epoch: int, version: int) -> bool:
         """Say whether this is what is believed then."""
@@ -199,18 +199,17 @@ class _Believed:
         """Return goodputs (C,), in reference samples a second; 0 where the job cannot run."""
         rows = self._computing.rows(configurations)
         if len(self._values) < len(self._computing):
-            room = np.full(len(self._computing), np.nan)
-            room[: len(self._values)] = self._values
-            self._values = room
+            self._make_room()
         values = self._values[rows]
         unknown = np.isnan(values)
         if unknown.any():
-            self._compute(np.unique(rows[unknown]))
-            values = self._values[rows]
+            new = rows[unknown]
+            found = self._computing.goodputs(self._epoch, new, self._sync) * self._factors[new]
+            values[unknown] = self._values[new] = found
         return values
 
-    def _compute(self, rows: NDArray[np.int64]) -> None:
-        self._values[rows] = self._computing.goodputs(self._epoch, rows, self._sync)
-        for row, factor in self._corrections.items():
-            if row in rows:
-                self._values[row] *= factor
+    def _make_room(self) -> None:
+        room, factors = np.full(len(self._computing), np.nan), np.ones(len(self._computing))
+        room[: len(self._values)] = self._values
+        factors[list(self._corrections)] = list(self._corrections.values())
+        self._values, self._factors = room, factors
