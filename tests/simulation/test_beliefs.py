@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from staves.simulation import Experiment, Request, Workload, run
-from staves.simulation._product_work import ProductWork
+from staves.simulation._curves import StepTable
+from staves.simulation._product_work import FEWEST_JOBS, Learning, ProductWork
 from staves.simulation._profile_work import ApplicationRates, ProfileWork
 from staves.simulation._sia_work import SiaWork
+from staves.simulation._work import Placement
 from tests.simulation import small
 
 TYPES = ("a", "b")
@@ -22,24 +26,113 @@ def sia() -> SiaWork:
     return SiaWork(small.application({"a": 1.0, "b": 0.4}), TYPES, (4, 4), 128)
 
 
-def test_profiles_on_one_device_are_known_from_the_start() -> None:
-    """The curve is a line of the batch, and the product fits lines.
+def learning() -> Learning:
+    return Learning(TYPES, (4, 4), 8)
 
-    At the reference batch: beyond it the published set-ups let one device accumulate.
-    """
-    truth = ProfileWork(shared(16)).rates(0)
+
+def product(batch: int | None = None, past: Learning | None = None) -> ProductWork:
+    return (past or learning()).work(shared(batch))
+
+
+def trained(work: ProductWork, placement: Placement, phase: int = 0) -> ProductWork:
+    work.rate(phase, placement)
+    work.trained(phase)
+    return work
+
+
+def off(work: ProductWork, batch: int | None = None) -> float:
+    """Return how far beliefs about several devices of one type are off, as a mean ratio."""
+    rows = np.array([[n, 0] for n in range(2, 9)] + [[0, n] for n in range(2, 9)])
+    truth = ProfileWork(shared(batch)).rates(0)(rows)
+    return float(np.abs(np.log(work.rates(0)(rows) / truth)).mean())
+
+
+PLACES: tuple[Placement, ...] = (((2,), ()), ((), (2,)), ((4,), ()), ((), (4,)), ((), (4, 4)))
+
+
+@pytest.mark.parametrize("batch", [16, 128, None])
+def test_profiles_on_one_device_are_known_from_the_start(batch: int | None) -> None:
+    """What one device could not hold it accumulates, and that is known, too."""
+    truth = ProfileWork(shared(batch)).rates(0)
     alone = np.eye(2, dtype=np.int64)
-    assert ProductWork(shared(16)).rates(0)(alone) == pytest.approx(truth(alone), rel=0.02)
+    assert product(batch).rates(0)(alone) == pytest.approx(truth(alone), rel=0.01)
 
 
-def test_the_product_believes_what_it_has_measured() -> None:
-    work, truth = ProductWork(shared()), ProfileWork(shared())
+def test_the_product_believes_what_it_has_measured_once_it_has_trained() -> None:
+    work, truth = product(), ProfileWork(shared())
     row = np.array([[4, 0]])
     before = work.rates(1)(row)[0]
     assert work.rate(1, ((4,), ())) == truth.rate(1, ((4,), ()))
+    assert work.rates(1)(row)[0] == before  # it may still be in its start pause
+    assert not work.trained(1)
     after = work.rates(1)(row)[0]
     assert after == pytest.approx(truth.rates(1)(row)[0])
     assert before != pytest.approx(after)
+
+
+@pytest.mark.parametrize("batch", [64, None])
+def test_what_was_measured_tells_of_what_was_not(batch: int | None) -> None:
+    row = np.array([[3, 0]])
+    truth = ProfileWork(shared(batch)).rates(0)(row)
+    before = product(batch).rates(0)(row)
+    after = trained(product(batch), ((4,), ())).rates(0)(row)
+    assert abs(np.log(after / truth)) < 2 / 3 * abs(np.log(before / truth))
+
+
+def test_only_jobs_that_have_ended_tell_of_others() -> None:
+    past = learning()
+    running = [
+        trained(trained(product(64, past), one), other)
+        for one, other in zip(PLACES, reversed(PLACES), strict=True)
+    ]
+    assert len(running) >= FEWEST_JOBS
+    before = off(product(64), 64)
+    assert off(product(64, past), 64) == before
+    for work in running:
+        work.ended()
+    assert off(product(64, past), 64) < before / 2
+
+
+def test_jobs_that_never_exchanged_tell_nothing() -> None:
+    past = learning()
+    for _ in range(2 * FEWEST_JOBS):
+        trained(product(64, past), ((1,), ())).ended()
+    assert past.version == 0
+
+
+def test_beliefs_are_the_same_object_until_something_new_is_known() -> None:
+    """Policies take them for news."""
+    past = learning()
+    work = trained(product(64, past), ((4,), ()))
+    first = work.rates(0)
+    assert trained(work, ((4,), ())).rates(0) is first
+    assert trained(work, ((2,), ())).rates(0) is not first
+    second = work.rates(0)
+    for _ in range(FEWEST_JOBS):
+        trained(product(64, past), ((8,), ())).ended()
+    assert work.rates(0) is not second
+
+
+def test_unlike_devices_wait_for_the_slowest_links() -> None:
+    """What a mixed set took is not put on the links of the faster type."""
+    application = small.application({"a": 1.0, "b": 1.0})
+    slow = {
+        shape: replace(curve, step=curve.step + 9 * curve.sync, sync=10 * curve.sync)
+        for shape, curve in application.tables["b"].shapes.items()
+    }
+    application = replace(
+        application, tables={"a": application.tables["a"], "b": StepTable({}, slow)}
+    )
+    truth = ApplicationRates(application, TYPES, (4, 4), 64)
+    past = learning()
+    for _ in range(8):
+        trained(trained(past.work(truth), ((4,), ())), ((), (4,))).ended()
+    work = past.work(truth)
+    before = work.rates(0)(np.array([[4, 0], [0, 4]]))
+    trained(work, ((2,), (2,)))
+    after = work.rates(0)(np.array([[4, 0], [0, 4], [2, 2]]))
+    assert after[:2] == pytest.approx(before, rel=0.2)
+    assert after[2] == pytest.approx(truth.epoch(0).at(((2,), (2,))))
 
 
 def test_sia_progresses_by_the_truth_at_the_batch_that_it_believes_in() -> None:

@@ -6,7 +6,7 @@ Estimators are called like `scheduling.Rates`: configurations (C, G) in, referen
 
 from staves.estimation._informed import LINES_LOG_STD, InformedRates, worth_measuring
 from staves.estimation._profile import JobProfile
-from staves.estimation._rates import LOSS, EvenRates, GuessedRates, ProfileRates
+from staves.estimation._rates import LOSS, EvenRates, GuessedRates, ProfileRates, efficiency
 from staves.estimation._sia_fit import Point, ThroughputFit, fit_throughput
 from staves.estimation._sia_rates import (
     BatchChoice,
@@ -20,12 +20,14 @@ from staves.estimation._steps import TypeLines
 from staves.estimation.filtering import (
     Cell,
     CollaborativeFilter,
+    Exchanges,
     FilteredRates,
     History,
     Measured,
     Measurements,
     Prediction,
     Probe,
+    SyncFilter,
     cells_of,
 )
 
@@ -37,6 +39,7 @@ __all__ = [
     "Cell",
     "CollaborativeFilter",
     "EvenRates",
+    "Exchanges",
     "FilteredRates",
     "GradientStatistics",
     "GuessedRates",
@@ -50,10 +53,12 @@ __all__ = [
     "Probe",
     "ProfileRates",
     "SiaRates",
+    "SyncFilter",
     "ThroughputFit",
     "TypeLines",
     "cells_of",
     "choose_batch",
+    "efficiency",
     "fit_throughput",
     "relative_speeds",
     "worth_measuring",

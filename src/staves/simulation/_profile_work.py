@@ -38,12 +38,13 @@ class ApplicationRates:
     ) -> None:
         self.application = application
         self.types = tuple(types)
-        self._node_sizes = tuple(node_sizes)
+        self.node_sizes = tuple(node_sizes)
         self.batch = batch
         self._of_counts: dict[Counts, int] = {}
         self._of_table: dict[bytes, NDArray[np.int64]] = {}
         self._of_placement: dict[Placement, int] = {}
         self._ways: list[Ways] = []
+        self._placements: list[Placement] = []
         self._epochs: dict[int, EpochRates] = {}
         self._step_work: dict[int, float] = {}
 
@@ -92,16 +93,21 @@ class ApplicationRates:
         """Return where `counts` stand on as few nodes as possible."""
         return tuple(
             (size,) * (n // size) + ((n % size,) if n % size else ()) if n else ()
-            for n, size in zip(counts, self._node_sizes, strict=True)
+            for n, size in zip(counts, self.node_sizes, strict=True)
         )
 
     def number(self, placement: Placement) -> int:
         """Return the number of a placement."""
         if placement not in self._of_placement:
-            found = ways(self.application, self.types, self._node_sizes, placement, self.batch)
+            found = ways(self.application, self.types, self.node_sizes, placement, self.batch)
             self._of_placement[placement] = len(self._ways)
             self._ways.append(found)
+            self._placements.append(placement)
         return self._of_placement[placement]
+
+    def placement_of(self, number: int) -> Placement:
+        """Return a placement by its number."""
+        return self._placements[number]
 
     def way(self, number: int) -> Ways:
         """Return the ways to run on a placement, by its number."""

@@ -224,6 +224,9 @@ class _Run:
             return False
         self._done[active.job.id] = active.result(self.now)
         del self.active[active.job.id]
+        ended = self._jobs[index].ended
+        if ended is not None:
+            ended()
         return True
 
     def _foresee(self, active: Active) -> None:

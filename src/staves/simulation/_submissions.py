@@ -10,7 +10,7 @@ from staves.hardware import Cluster
 from staves.scheduling import Estimator, JobKind, JobView
 from staves.simulation._application import Application
 from staves.simulation._declared import DeclaredApplication, DeclaredWork
-from staves.simulation._product_work import ProductWork
+from staves.simulation._product_work import Learning, ProductWork
 from staves.simulation._profile_work import ApplicationRates, ProfileWork
 from staves.simulation._rated import RatedApplication, RatedWork
 from staves.simulation._sia_work import SiaWork
@@ -48,6 +48,7 @@ def submissions(
     types = tuple(cluster.configuration)
     sizes = tuple(max(node.devices.get(name, 0) for node in cluster.nodes) for name in types)
     shared: dict[tuple[str, int | None], ApplicationRates] = {}
+    learning = Learning(types, sizes, cluster.total)
     result = []
     for request in workload.requests:
         application = applications.get(request.application)
@@ -57,9 +58,10 @@ def submissions(
                 hint=suggestion(request.application, applications),
             )
         own = forced or request.kind or kind
-        work = _work(request, application, types, sizes, own, estimator, shared)
+        work = _work(request, application, types, sizes, own, estimator, shared, learning)
         view = _view(request, application, work, cluster.total, own, in_place_seconds, types)
-        result.append(Submission(view, work))
+        ended = work.ended if isinstance(work, ProductWork) else None
+        result.append(Submission(view, work, ended))
     return result
 
 
@@ -71,6 +73,7 @@ def _work(
     kind: JobKind,
     estimator: Estimator | None,
     shared: dict[tuple[str, int | None], ApplicationRates],
+    learning: Learning,
 ) -> Work:
     if isinstance(application, DeclaredApplication):
         if request.seconds is None:
@@ -88,7 +91,7 @@ def _work(
     key = (application.name, batch)
     if key not in shared:
         shared[key] = ApplicationRates(application, types, sizes, batch)
-    return ProductWork(shared[key]) if estimator == "product" else ProfileWork(shared[key])
+    return learning.work(shared[key]) if estimator == "product" else ProfileWork(shared[key])
 
 
 def _view(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -103,7 +103,9 @@ class Submission:
     Args:
         view: id, submission, limits, pauses; its rates and work are not looked at.
         work: the truth.
+        ended: called once it has ended: what was measured of it is known from then on.
     """
 
     view: JobView
     work: Work
+    ended: Callable[[], None] | None = None

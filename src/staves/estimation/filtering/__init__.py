@@ -10,6 +10,7 @@ from staves.estimation.filtering._history import History, Measured, Measurements
 from staves.estimation.filtering._prediction import Prediction
 from staves.estimation.filtering._probe import PROBE_COST, REGRET_OF_ERROR, Probe, choose_probe
 from staves.estimation.filtering._rates import FilteredRates, cells_of
+from staves.estimation.filtering._sync import Exchanges, SyncFilter
 
 __all__ = [
     "NOISE",
@@ -18,6 +19,7 @@ __all__ = [
     "Cell",
     "CellSpace",
     "CollaborativeFilter",
+    "Exchanges",
     "FilteredRates",
     "Gaussian",
     "History",
@@ -26,6 +28,7 @@ __all__ = [
     "Prediction",
     "Probe",
     "Row",
+    "SyncFilter",
     "cells_of",
     "choose_probe",
 ]
