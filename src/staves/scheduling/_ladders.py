@@ -20,7 +20,7 @@ from staves.scheduling._configurations import (
 )
 from staves.scheduling._reasons import Reasons
 from staves.scheduling._rigid import granted, impossible
-from staves.scheduling._view import Counts, Decision, JobView, Reason, View
+from staves.scheduling._view import Counts, Decision, JobView, Rates, Reason, View, is_fixed
 
 Array = NDArray[np.float64]
 
@@ -90,16 +90,18 @@ def ladders(jobs: Sequence[JobView], available: Sequence[int], *, rigid: bool = 
     first = [jobs[members[0]] for members in alike.values()]
     most = max([1, *(top for job in first for top in usable(job, available))])
     rates = np.zeros((len(jobs), len(available), most + 1))
-    room = np.array(available, dtype=np.int64)
     for job, members in zip(first, alike.values(), strict=True):
         size = min(max(1, job.minimum, job.requested), job.maximum) if rigid else 0
+        room = usable(job, available)
         terms = _Terms(job.minimum, job.maximum, job.types, job.mix)
-        table, kind, total = _steps(terms, len(available), max(available, default=0), size)
-        fine = total <= room[kind]
+        found = (_kept_rungs if is_fixed(job.rates) else _rungs)(job.rates, terms, room, size)
         if job.guaranteed and job.current is not None:
-            fine &= keeps_guaranteed(job, available, table)
-        if fine.any():
-            rates[np.array(members)[:, None], kind[fine], total[fine]] = job.rates(table[fine])
+            table, kind, total = _steps(terms, room, size)
+            lost = ~keeps_guaranteed(job, available, table)
+            found = found.copy()
+            found[kind[lost], total[lost]] = 0.0
+        for j in members:
+            rates[j, :, : found.shape[1]] = found
     return Ladders(tuple(jobs), rates)
 
 
@@ -112,21 +114,34 @@ class _Terms(NamedTuple):
     mix: bool
 
 
+def _rungs(rates: Rates, terms: _Terms, room: Counts, size: int) -> Array:
+    """Return the rates of so many devices of each type, (G, N + 1); arguments as of `_steps`."""
+    table, kind, total = _steps(terms, room, size)
+    found = np.zeros((len(room), max(room, default=0) + 1))
+    if len(table):
+        found[kind, total] = rates(table)
+    found.flags.writeable = False
+    return found
+
+
+_kept_rungs = lru_cache(maxsize=2048)(_rungs)
+
+
 @lru_cache(maxsize=4096)
 def _steps(
-    terms: _Terms, types: int, most: int, size: int
+    terms: _Terms, room: Counts, size: int
 ) -> tuple[Table, NDArray[np.int64], NDArray[np.int64]]:
     """Return what a job may have: configurations of one type, (C, G), the type of each, (C,), and
     how many of it, (C,).
 
     Args:
         terms: of the job.
-        types: G.
-        most: devices of a type at most.
+        room: devices of each type at most, (G,).
         size: the number of devices that is looked at; 0: all.
     """
-    sizes = [size] if size else range(1, most + 1)
-    rows = [single(types, g, n) for g in range(types) for n in sizes if n <= most]
+    types = len(room)
+    sizes = [size] if size else range(1, max(room, default=0) + 1)
+    rows = [single(types, g, n) for g in range(types) for n in sizes if n <= room[g]]
     table = as_table(rows, types)
     table = table[permitted(terms, table)]
     total = table.sum(axis=1)

@@ -24,6 +24,8 @@ class Rates(Protocol):
     A protocol: estimators stand on a floor below, and need not know of policies.
     """
 
+    def __hash__(self) -> int: ...
+
     def __call__(self, configurations: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return goodput in reference samples a second.
 
@@ -34,6 +36,14 @@ class Rates(Protocol):
             Shape (C,); 0 where the job cannot run.
         """
         ...
+
+
+def is_fixed(rates: Rates) -> bool:
+    """Say whether rates are always the same: whether they have an attribute `fixed` that is true.
+
+    What follows from such rates alone may be kept from one decision to the next.
+    """
+    return bool(getattr(rates, "fixed", False))
 
 
 Doubt = Callable[[NDArray[np.int64]], NDArray[np.float64]]

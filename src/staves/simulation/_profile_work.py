@@ -125,6 +125,9 @@ class EpochRates:
         epoch: from 0.
     """
 
+    fixed = True
+    """As of `scheduling.is_fixed`."""
+
     def __init__(self, shared: ApplicationRates, epoch: int) -> None:
         self._shared, self._epoch = shared, epoch
         self._best = np.full(0, np.nan)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from staves.scheduling._configurations import Table, as_table
-from staves.scheduling._view import Counts, JobView, View
+from staves.scheduling._view import Counts, JobView, Rates, View, is_fixed
 from staves.scheduling.heet._configurations import Ways, fastest_first, undominated, ways
 
 Array = NDArray[np.float64]
@@ -70,6 +70,13 @@ def offer(ways: Ways, rates: Array) -> Offer:
     return Offer(table, rates, row, np.flatnonzero(keep), len(runs) > 0)
 
 
+def _offer_of(rates: Rates, ways: Ways) -> Offer:
+    return offer(ways, rates(ways.table) if len(ways.table) else np.zeros(0))
+
+
+_kept_offer_of = lru_cache(maxsize=4096)(_offer_of)
+
+
 class Offers:
     """The offers to all jobs of one view; the same object for jobs that are alike.
 
@@ -102,9 +109,8 @@ class Offers:
         # `view` keeps the rates alive, so an id is nobody else's.
         key = (id(job.rates), *terms)
         if key not in self._offers:
-            there = self._ways(job)
-            rates = job.rates(there.table) if len(there.table) else np.zeros(0)
-            self._offers[key] = offer(there, rates)
+            make = _kept_offer_of if is_fixed(job.rates) else _offer_of
+            self._offers[key] = make(job.rates, self._ways(job))
         return self._offers[key]
 
     def _ways(self, job: JobView) -> Ways:
