@@ -148,8 +148,9 @@ def export(
     except ValidationError as error:
         raise _refused(error, job) from None
     except InputError as error:
-        option = error.message.startswith("--")
-        raise error if option else InputError(f"{job}: {error.message}", hint=error.hint) from None
+        if error.message.startswith("--"):
+            raise
+        raise InputError(f"{job}: {error.message}", hint=error.hint) from None
     remarks = notes(workload, platform, to.value)
     comments = (f"The job {workload.name}, written by staves {staves.__version__}.", *remarks)
     text = to_yaml(manifest, comments)
@@ -202,32 +203,10 @@ def _workload(job: Path, count: str | None, name: str | None) -> Workload:
     )
 
 
-_OPTIONS = {
-    "namespace": "--namespace",
-    "image": "--image",
-    "serviceAccountName": "--service-account",
-    "imagePullSecrets": "--pull-secret",
-    "workingDir": "--workdir",
-    "requests": "--cpu and --memory",
-    "limits": "--memory",
-    "volumes": "--checkpoints and --claim",
-    "volumeMounts": "--checkpoints and --claim",
-    "labels": "--label, --queue and --priority-class",
-    "affinity": "--select",
-    "runtimeRef": "--runtime",
-    "secretKeyRef": "--secret",
-    "env": "env and pass_env of the job file",
-    "metadata": "--name",
-}
-
-
 def _refused(error: ValidationError, job: Path) -> InputError:
-    """Return what a cluster would refuse, by its path there, and where it comes from."""
+    """Return what a cluster would refuse for its size: single texts were looked at before."""
     first = error.errors(include_url=False)[0]
-    place = (error.title, *first["loc"])
-    inner = [_OPTIONS[step] for step in reversed(place) if step in _OPTIONS]
-    message = first["msg"].removeprefix("Value error, ")
-    where = f"a cluster would refuse {field_path(place)}"
+    place = field_path((error.title, *first["loc"]))
     return InputError(
-        f"{job}: {where}: {message}", hint=f"look at {inner[0]}" if inner else "look at --name"
+        f"{job}: a cluster would refuse {place}: {first['msg']}", hint="shorten the job file"
     )

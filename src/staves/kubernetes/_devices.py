@@ -43,6 +43,7 @@ _PRODUCTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "h100": ("NVIDIA-H100-80GB-HBM3", "NVIDIA-H100-NVL", "NVIDIA-H100-PCIe"),
         "h200": ("NVIDIA-H200", "NVIDIA-H200-NVL"),
         "h20": ("NVIDIA-H20",),
+        "gh200": ("NVIDIA-GH200-480GB",),
         "b200": ("NVIDIA-B200",),
         "b300": ("NVIDIA-B300",),
         "a4000": ("NVIDIA-RTX-A4000",),

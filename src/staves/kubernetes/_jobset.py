@@ -7,6 +7,7 @@ and torchrun reads it as the rank of the node.
 from __future__ import annotations
 
 from staves.kubernetes import _pod
+from staves.kubernetes._checks import check, check_pods
 from staves.kubernetes._models import (
     Container,
     EnvVar,
@@ -24,7 +25,7 @@ from staves.kubernetes._models import (
     ReplicatedJob,
     ValueFrom,
 )
-from staves.kubernetes._workload import Group, Platform, Workload, check_together, pods_of
+from staves.kubernetes._workload import Group, Platform, Workload, pods_of
 
 RANK_FIELD = "metadata.annotations['jobset.sigs.k8s.io/job-global-index']"
 PORT = 29500
@@ -35,12 +36,14 @@ def jobset(workload: Workload, platform: Platform) -> JobSet:
     """Return the job as a JobSet.
 
     Raises:
-        InputError: devices do not fill pods, a type's nodes are not known, or an option needs
-            another.
-        pydantic.ValidationError: a cluster would refuse it.
+        InputError: a cluster would refuse it, devices do not fill pods, a type's nodes are not
+            known, or things do not go together.
+        pydantic.ValidationError: a cluster would refuse it for its size.
     """
-    check_together(workload, platform)
+    check(workload, platform)
     pods = {group.name: pods_of(group, workload, platform) for group in workload.groups}
+    for name, number in pods.items():
+        check_pods(workload, name, number, 1)
     place = [] if workload.once else _place(workload, platform, sum(pods.values()))
     return JobSet(
         apiVersion="jobset.x-k8s.io/v1alpha2",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from staves.kubernetes._checks import SHARED_MEMORY_PATH
 from staves.kubernetes._devices import node_labels, resource_for
 from staves.kubernetes._models import (
     Affinity,
@@ -136,7 +137,7 @@ def volumes(platform: Platform) -> tuple[list[Volume], list[VolumeMount]]:
     if platform.checkpoints is not None:
         named.insert(0, (CHECKPOINTS, platform.checkpoints))
     sources = [Volume(name=SHARED_MEMORY, emptyDir=EmptyDir(medium="Memory"))]
-    mounts = [VolumeMount(name=SHARED_MEMORY, mountPath="/dev/shm")]
+    mounts = [VolumeMount(name=SHARED_MEMORY, mountPath=SHARED_MEMORY_PATH)]
     for name, claim in named:
         read_only = True if claim.read_only else None
         source = ClaimSource(claimName=claim.name, readOnly=read_only)

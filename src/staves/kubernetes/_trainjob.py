@@ -6,6 +6,7 @@ from typing import Literal
 
 from staves.errors import InputError, quoted
 from staves.kubernetes import _pod
+from staves.kubernetes._checks import check, check_pods
 from staves.kubernetes._models import Reference
 from staves.kubernetes._trainjob_models import (
     ContainerPatch,
@@ -23,7 +24,7 @@ from staves.kubernetes._trainjob_models import (
     TrainJob,
     TrainJobSpec,
 )
-from staves.kubernetes._workload import Group, Platform, Workload, check_together, pods_of
+from staves.kubernetes._workload import Group, Platform, Workload, pods_of
 
 MANAGER = "staves/export"
 """Who the additions are by; a runtime's people may add their own under theirs."""
@@ -35,9 +36,9 @@ def trainjob(workload: Workload, platform: Platform) -> TrainJob:
     Raises:
         InputError: as for `jobset`; or what a TrainJob cannot say: devices of several kinds, a
             working directory.
-        pydantic.ValidationError: a cluster would refuse it.
+        pydantic.ValidationError: a cluster would refuse it for its size.
     """
-    check_together(workload, platform)
+    check(workload, platform)
     if len(workload.groups) > 1:
         raise InputError(
             "--count: the nodes of a TrainJob are all alike",
@@ -49,6 +50,8 @@ def trainjob(workload: Workload, platform: Platform) -> TrainJob:
             hint="set WORKDIR in the image, or use --to jobset",
         )
     (group,) = workload.groups
+    pods = pods_of(group, workload, platform)
+    check_pods(workload, "node", 1, pods)
     return TrainJob(
         apiVersion="trainer.kubeflow.org/v1alpha1",
         kind="TrainJob",
@@ -59,7 +62,7 @@ def trainjob(workload: Workload, platform: Platform) -> TrainJob:
                 image=platform.image,
                 command=_pod.command(workload),
                 env=_pod.variables(workload, platform) or None,
-                numNodes=pods_of(group, workload, platform),
+                numNodes=pods,
                 numProcPerNode=platform.per_pod,
                 resourcesPerNode=_pod.resources(group, platform),
             ),

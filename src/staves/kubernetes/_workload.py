@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from staves.errors import InputError, quoted
-from staves.kubernetes._devices import Selectors, resource_for
+from staves.errors import InputError
+from staves.kubernetes._devices import Selectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,27 +143,3 @@ def pods_of(group: Group, workload: Workload, platform: Platform) -> int:
             else "use devices of one type",
         )
     return group.count // per_pod
-
-
-def check_together(workload: Workload, platform: Platform) -> None:
-    """Refuse what does not go together.
-
-    Raises:
-        InputError: a secret variable without a Secret, a priority class without a queue, or devices
-            that share no collectives.
-    """
-    makers = {resource_for(group.types) for group in workload.groups}
-    if len(makers) > 1:
-        raise InputError(
-            "--count: GPUs of several makers, or GPUs and CPUs, cannot train together in pods",
-            hint="name types of one maker",
-        )
-    if workload.secrets and platform.secret is None:
-        raise InputError(
-            f"pass_env: {quoted(workload.secrets[0])} is not written into a manifest",
-            hint="put it into a Secret of the cluster, and name that: --secret NAME",
-        )
-    if platform.priority_class is not None and platform.queue is None:
-        raise InputError(
-            "--priority-class: is Kueue's, and no queue is named", hint="add --queue NAME"
-        )
