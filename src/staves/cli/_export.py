@@ -2,36 +2,16 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from pydantic import ValidationError
 
-import staves
-from staves.cli import _export_options as given
 from staves.cli._destination import check_file
 from staves.cli._output import messages, print_json
-from staves.cli._service import AsJson, service_packages
-from staves.documents import field_path, read
+from staves.cli._service import AsJson
 from staves.errors import InputError
-from staves.kubernetes import (
-    UNTRIED,
-    JobSet,
-    Platform,
-    TrainJob,
-    Workload,
-    document,
-    groups_of,
-    jobset,
-    notes,
-    object_name,
-    to_yaml,
-    trainjob,
-)
 
 
 class Kind(StrEnum):
@@ -39,12 +19,6 @@ class Kind(StrEnum):
 
     JOBSET = "jobset"
     TRAINJOB = "trainjob"
-
-
-_BUILD: dict[Kind, Callable[[Workload, Platform], JobSet | TrainJob]] = {
-    Kind.JOBSET: jobset,
-    Kind.TRAINJOB: trainjob,
-}
 
 
 def _option(name: str, metavar: str, text: str) -> typer.models.OptionInfo:
@@ -124,7 +98,13 @@ def export(
         check_file("--output", output, sources=(job,))
     if runtime is not None and to is not Kind.TRAINJOB:
         raise InputError("--runtime: is a TrainJob's", hint="add --to trainjob, or leave it out")
-    workload = _workload(job, count, name)
+    from staves.cli import _export_options as given
+    from staves.cli._exporting import (
+        Exported,
+        workload_of,
+    )  # with its models, only for who needs it
+    from staves.kubernetes import UNTRIED, Platform
+
     platform = Platform(
         image=image,
         per_pod=per_pod,
@@ -143,70 +123,12 @@ def export(
         selectors=given.selectors(select or []),
         runtime=given.runtime(runtime or "torch-distributed"),
     )
-    try:
-        manifest = _BUILD[to](workload, platform)
-    except ValidationError as error:
-        raise _refused(error, job) from None
-    except InputError as error:
-        if error.message.startswith("--"):
-            raise
-        raise InputError(f"{job}: {error.message}", hint=error.hint) from None
-    remarks = notes(workload, platform, to.value)
-    comments = (f"The job {workload.name}, written by staves {staves.__version__}.", *remarks)
-    text = to_yaml(manifest, comments)
+    exported = Exported(to.value, job, workload_of(job, count, name), platform)
     if output is not None:
-        output.write_text(text, encoding="utf-8")
+        output.write_text(exported.text, encoding="utf-8")
     if as_json:
-        print_json({"manifest": document(manifest), "run_on_a_cluster": False, "notes": remarks})
-    elif output is None:
-        typer.echo(text, nl=False)
-    if not as_json:
-        messages.print(f"staves: {UNTRIED[0].lower()}{UNTRIED[1:]}")
-
-
-def _workload(job: Path, count: str | None, name: str | None) -> Workload:
-    """Read the job file; variables that it copies need no value here, and get none."""
-    with service_packages():
-        from staves.service import JobFile, read_job
-    file = read(job, JobFile)
-    spec = read_job(job, environ=dict.fromkeys(file.pass_env, ""))
-    groups = groups_of(
-        count, minimum=spec.minimum, maximum=spec.maximum, types=spec.types, mix=spec.mix
-    )
-    places = {
-        "workdir": True,
-        "python": file.python is not None,
-        "checkpoint.dir": file.checkpoint.dir is not None,
-        "data": file.data,
-        "outputs": file.outputs,
-    }
-    unsaid = {
-        "batch": file.batch is not None,
-        "deadline": file.deadline is not None,
-        "preemption.guaranteed": file.preemption.guaranteed,
-    }
-    return Workload(
-        name=object_name(spec.name) if name is None else name,
-        run=spec.run,
-        groups=groups,
-        minimum=spec.minimum,
-        maximum=spec.maximum,
-        once=not spec.per_device,
-        priority=spec.priority,
-        grace=math.ceil(spec.grace),
-        retries=spec.retries,
-        env=spec.env,
-        secrets=tuple(spec.passed_env),
-        checkpoint_every=spec.checkpoint_every,
-        places=tuple(field for field, there in places.items() if there),
-        unsaid=tuple(field for field, there in unsaid.items() if there),
-    )
-
-
-def _refused(error: ValidationError, job: Path) -> InputError:
-    """Return what a cluster would refuse for its size: single texts were looked at before."""
-    first = error.errors(include_url=False)[0]
-    place = field_path((error.title, *first["loc"]))
-    return InputError(
-        f"{job}: a cluster would refuse {place}: {first['msg']}", hint="shorten the job file"
-    )
+        print_json(exported.document)
+        return
+    if output is None:
+        typer.echo(exported.text, nl=False)
+    messages.print(f"staves: {UNTRIED[0].lower()}{UNTRIED[1:]}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from staves.errors import printable
+from staves.kubernetes._pod import grace
 from staves.kubernetes._workload import Platform, Workload
 
 UNTRIED = "Not run on a real cluster: checked against a model of the published API only."
@@ -39,9 +40,10 @@ def notes(workload: Workload, platform: Platform, kind: str) -> tuple[str, ...]:
             " (--priority-class)."
         )
     if kind == "trainjob":
+        version = "v2.2" if grace(workload) is None else "v2.3, for its grace,"
         lines.append(
-            "Needs Kubeflow Trainer v2.2 and a runtime with torch whose job and container are both"
-            " named node; `retries` is the runtime's own matter."
+            f"Needs Kubeflow Trainer {version} and a runtime with torch whose job and container are"
+            " both named node; `retries` is the runtime's own matter."
         )
     if workload.places:
         lines.append(
