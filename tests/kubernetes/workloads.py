@@ -11,7 +11,12 @@ from staves.kubernetes import Claim, Group, Platform, Workload, object_name
 IMAGE = "registry.example/team/train:1.0"
 TYPES = ("a100", "a100-80gb", "v100", "t4", "rtx4090", "h100")
 NAMES = st.from_regex(r"[a-z]([-a-z0-9]{0,14}[a-z0-9])?", fullmatch=True)
-TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc")), max_size=40)
+_REFERENCES = ["$", "$$", "$(", "$(PET_NNODES)", "$$(PET_NNODES)", "${RANK}", "`date`", "'", '"']
+TEXTS = st.lists(  # what Kubernetes would replace comes often
+    st.sampled_from(_REFERENCES)
+    | st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc")), max_size=20),
+    max_size=5,
+).map("".join)
 VARIABLES = st.dictionaries(
     st.from_regex(r"[A-OQ-Z][A-Z0-9_]{0,10}", fullmatch=True), TEXTS, max_size=4
 )
