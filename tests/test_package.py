@@ -29,6 +29,7 @@ FLOORS = {
     "training": 6,
     "engines._base": 6,
     "engines": 7,
+    "kubernetes": 7,
     "simulation": 7,
     "service": 8,
     "cli": 9,

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from staves.training._environment import Environment
 from tests.training.launch import SCRIPTS, command, free_port, staves_run
 from tests.training.scripts.models import relative_error
 
@@ -51,3 +52,10 @@ def test_the_launcher_makes_no_difference(tmp_path: Path) -> None:
     told = dict(ours.figures["loss"])
     assert told.pop("covered") == {"first": 1.0, "last": 1.0}
     assert told == json.loads(json.dumps(results(tmp_path / "staves.pt")["loss"]))
+
+
+def test_torchrun_is_told_of_checkpoints_by_the_environment() -> None:
+    ranks = {"RANK": "1", "WORLD_SIZE": "2"}
+    assert Environment.read(ranks).checkpoint is None
+    told = Environment.read({**ranks, "STAVES_CHECKPOINT": "/c", "STAVES_CHECKPOINT_EVERY": "9s"})
+    assert (told.launcher, told.checkpoint, told.checkpoint_every) == ("torchrun", "/c", "9s")

@@ -9,6 +9,7 @@ from staves.cli._doctor import doctor
 from staves.cli._down import down
 from staves.cli._estimate import estimate
 from staves.cli._explain import explain
+from staves.cli._export import export
 from staves.cli._history import history
 from staves.cli._logs import logs
 from staves.cli._nodes import drain, nodes, undrain
@@ -75,5 +76,6 @@ app.command()(policies)
 app.command()(estimate)
 app.command()(history)
 app.add_typer(trace, name="trace")
+app.command()(export)
 app.command()(doctor)
 app.command()(schema)

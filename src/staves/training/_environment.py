@@ -79,7 +79,15 @@ class Environment:
             raise InputError(f"RANK: {rank} is outside a world of {world}")
         if "STAVES_MEMBER" not in environ:
             device = WorkerDevice(f"rank-{rank}", "local")
-            return cls("torchrun", rank, local_rank, world, device=device)
+            return cls(
+                "torchrun",
+                rank,
+                local_rank,
+                world,
+                device=device,
+                checkpoint=environ.get("STAVES_CHECKPOINT") or None,
+                checkpoint_every=environ.get("STAVES_CHECKPOINT_EVERY") or None,
+            )
         return cls(
             "staves",
             rank,
