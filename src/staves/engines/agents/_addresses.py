@@ -72,7 +72,8 @@ def split(address: str) -> tuple[str, int]:
         InputError: it is not of that form.
     """
     host, _, port = address.rpartition(":")
-    if not host or not port.isdigit():
+    bare = ":" in host and not (host.startswith("[") and host.endswith("]"))
+    if not host or bare or not port.isdigit():
         raise InputError(f"{address!r} is no address", hint="HOST:PORT or [HOST]:PORT")
     return host.removeprefix("[").removesuffix("]"), int(port)
 

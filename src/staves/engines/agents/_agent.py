@@ -59,7 +59,7 @@ class Agent:
     def __init__(self, calling: Calling) -> None:
         self._calling = calling
         self._loop = Loop()
-        self._challenge = new_challenge()
+        self._challenge, self._theirs = new_challenge(), ""
         own = None if calling.interface is None else address_on(calling.interface)
         connection = _connect(calling.supervisor, own)
         self._link = Link(connection, self._loop, self._take, self._lost)
@@ -144,7 +144,7 @@ class Agent:
             )
         elif kind == "begin":
             challenges = self._theirs, self._challenge
-            if not is_proof(header["proof"], token, "supervisor", agent, *challenges):
+            if not is_proof(header.get("proof"), token, "supervisor", agent, *challenges):
                 self._link.lose("it does not know the attempt's secret")
                 return
             self._begin(header)

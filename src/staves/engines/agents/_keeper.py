@@ -13,6 +13,7 @@ from collections.abc import Callable
 from staves.engines.local._process import adopt_orphans, end_orphans
 
 _PR_SET_PDEATHSIG = 1
+_ENDS_WITHIN = 3  # seconds from a signal; what stands still is ended by force
 
 
 def keep(serve: Callable[[], int]) -> int:
@@ -41,9 +42,10 @@ def keep(serve: Callable[[], int]) -> int:
 
     def pass_on(number: int, frame: object) -> None:
         with contextlib.suppress(ProcessLookupError):
-            os.kill(child, number)
+            os.kill(child, signal.SIGKILL if number == signal.SIGALRM else signal.SIGTERM)
+        signal.alarm(_ENDS_WITHIN)
 
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGALRM):
         signal.signal(number, pass_on)
     _, status = os.waitpid(child, 0)
     end_orphans(before)

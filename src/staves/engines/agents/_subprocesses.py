@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import select
+import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -14,7 +15,8 @@ from staves.engines.local._process import ChildProcess
 from staves.errors import StavesError
 from staves.hardware import Cluster, parse_cluster, to_document
 
-_LAST_WORDS = 5.0  # seconds; an agent whose line has ended is about to end
+_LAST_WORDS = 1.0  # seconds; an agent whose line has ended is about to end
+_ENDS_WITHIN = 6.0  # seconds after a signal
 
 
 class SubprocessNodes(Nodes):
@@ -92,7 +94,9 @@ class SubprocessNodes(Nodes):
         """Wait for it to end by itself, as it does at once when told; then end it by force."""
         process = self._agents.pop(agent, None)
         if process is not None:
-            select.select([process.descriptor], [], [], _LAST_WORDS)
+            if not select.select([process.descriptor], [], [], _LAST_WORDS)[0]:
+                process.signal(signal.SIGTERM)
+                select.select([process.descriptor], [], [], _ENDS_WITHIN)
             process.close()
 
     def address(self) -> str:
