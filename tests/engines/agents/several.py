@@ -21,13 +21,14 @@ def engine(
     home: Path,
     cluster: str = FOUR,
     holds: Literal["device", "group", "node"] = "node",
+    interface: str | None = None,
     **options: Any,
 ) -> AgentEngine:
     """Return the engine; what its nodes keep is in `nodes` beside its home."""
     nodes = SubprocessNodes(
         cluster=yaml.safe_load(cluster), folder=str(folder(home)), holds=holds, **options
     )
-    return AgentEngine(home, nodes)
+    return AgentEngine(home, nodes, interface=interface)
 
 
 def folder(home: Path) -> Path:
