@@ -63,6 +63,9 @@ class PretendEngine(Engine):
         nodes = tuple(n for n in self._cluster.nodes if n.name != node)
         self._cluster = replace(self._cluster, nodes=nodes)
 
+    def put_back(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
     def launch(self, launch: Launch) -> None:
         key = launch.job, launch.attempt
         if key in self.attempts:
