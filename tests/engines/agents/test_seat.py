@@ -30,12 +30,18 @@ def test_a_gpu_among_all_of_its_node() -> None:
     assert seat.environ({}, held[0])["LOCAL_RANK"] == "2"
 
 
+def test_a_gpu_that_came_later_to_an_agent_of_the_whole_node() -> None:
+    seat = Seat("10.0.0.1", devices(A100, 0), beside=1)
+    (later,) = devices(T4, 1)
+    assert seat.environ({}, later)["LOCAL_RANK"] == "3"
+
+
 def test_gpus_that_a_cluster_has_numbered_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_seat, "visible_gpus", lambda: [A100, T4])
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-x,GPU-y")
-    held = [*devices(A100, 3), *devices(T4, 2)]
-    seat = Seat("10.0.0.1", held, beside=2)
-    for device, place in zip(held, "01", strict=True):
+    monkeypatch.setattr(_seat, "visible_gpus", lambda: [A100, A100, T4])
+    held = [*devices(A100, 3), *devices(T4, 2), *devices(A100, 1)]
+    seat = Seat("10.0.0.1", held, beside=3)
+    for device, place in zip(held, "120", strict=True):
         environ = seat.environ({}, device)
         assert (environ["LOCAL_RANK"], environ["CUDA_VISIBLE_DEVICES"]) == (place, "GPU-x,GPU-y")
 

@@ -61,13 +61,14 @@ class AgentState:
 class Nodes(ABC):
     """The nodes of one kind of cluster, and how agents get onto them.
 
-    Made by keywords that are plain JSON values (`options`), in the controller and again in each
-    supervisor. Calls may take seconds: they come from a thread of their own, one at a time.
+    Made by keywords that are plain JSON values (`options`), in the controller, which only calls
+    `discover`, and again in each supervisor. Calls may take seconds: they come one at a time, not
+    from the main thread, and in a supervisor all from one thread, which lives as long as it.
     """
 
     name: ClassVar[str]
     """Of the engine, as `staves up --engine` has it."""
-    holds: ClassVar[Literal["device", "group", "node"]] = "device"
+    holds: Literal["device", "group", "node"] = "device"
     """What one agent is for. device: one device, which is given back as soon as its worker has
     gone. group: the devices of a node that were asked for together, given back together. node: all
     that the job has of a node, where nothing needs to be claimed."""

@@ -22,7 +22,7 @@ class Seat:
 
     def __init__(self, address: str, devices: Sequence[Device], *, beside: int) -> None:
         self._address, self._devices, self._beside = address, list(devices), max(1, beside)
-        self._places: dict[str, int] | None = None
+        self._here: dict[str, list[int]] | None = None
 
     def environ(self, environ: Mapping[str, str], device: Device | None = None) -> dict[str, str]:
         """Return `environ` with what this node adds; what is there already wins."""
@@ -49,21 +49,18 @@ class Seat:
         """Return the torch ordinal of a GPU.
 
         Where a cluster shows this agent just the GPUs that it holds, they are numbered anew: the
-        order counts. Else a GPU's index among those of its type does.
+        order of their indices counts. Else a GPU's index among those of its type does.
         """
-        if self._places is None:
-            here: dict[str, list[int]] = {}
+        if self._here is None:
+            self._here = {}
             for ordinal, kind in enumerate(visible_gpus()):
-                here.setdefault(kind.name, []).append(ordinal)
-            self._places = {}
-            for name, ordinals in here.items():
-                own = [each for each in self._devices if each.type.name == name]
-                for order, each in enumerate(own):
-                    place = order if len(own) == len(ordinals) else each.index
-                    if place < len(ordinals):
-                        self._places[each.name] = ordinals[place]
+                self._here.setdefault(kind.name, []).append(ordinal)
+        ordinals = self._here.get(device.type.name, [])
+        held = sorted(each.index for each in self._devices if each.type.name == device.type.name)
+        anew = len(held) == len(ordinals) and device.index in held
+        place = held.index(device.index) if anew else device.index
         # One that this node cannot see is torch's to refuse, with its own words.
-        return self._places.get(device.name, device.index)
+        return ordinals[place] if place < len(ordinals) else device.index
 
 
 def _is_gpu(device: Device) -> bool:

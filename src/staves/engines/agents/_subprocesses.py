@@ -47,7 +47,7 @@ class SubprocessNodes(Nodes):
         self._cluster = parse_cluster(json.dumps(cluster))
         self._folder, self._host = Path(folder), host
         self._prefixes = {node: list(words) for node, words in (prefixes or {}).items()}
-        self.holds, self.pending_within = holds, pending_within  # type: ignore[misc]
+        self.holds, self.pending_within = holds, pending_within
         self._agents: dict[str, ChildProcess] = {}
 
     def options(self) -> Mapping[str, Any]:
