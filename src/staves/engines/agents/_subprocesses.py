@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-import select
-import signal
+import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from staves.engines.agents._nodes import AgentOrder, AgentState, Nodes
-from staves.engines.local._process import ChildProcess
 from staves.errors import StavesError
 from staves.hardware import Cluster, parse_cluster, to_document
 
-_LAST_WORDS = 1.0  # seconds; an agent whose line has ended is about to end
-_ENDS_WITHIN = 6.0  # seconds after a signal
+_ENDS_WITHIN = 5.0  # seconds: of itself, when its line has ended, and then when it is told
 
 
 class SubprocessNodes(Nodes):
@@ -48,7 +45,7 @@ class SubprocessNodes(Nodes):
         self._folder, self._host = Path(folder), host
         self._prefixes = {node: list(words) for node, words in (prefixes or {}).items()}
         self.holds, self.pending_within = holds, pending_within
-        self._agents: dict[str, ChildProcess] = {}
+        self._agents: dict[str, subprocess.Popen[bytes]] = {}
 
     def options(self) -> Mapping[str, Any]:
         """Return the keywords that make another one like this."""
@@ -67,17 +64,20 @@ class SubprocessNodes(Nodes):
         return Cluster(self._cluster.types, up, self._cluster.warnings)
 
     def start_agent(self, order: AgentOrder) -> None:
-        """Start a process that dies with this one."""
+        """Start a process, which ends when it hears nothing of this one any more."""
         self._cluster.node(order.node)
         if self._is_down(order.node):
             raise StavesError(f"{order.node} is down")
         self._folder.mkdir(parents=True, exist_ok=True)
         with (self._folder / f"{order.agent}.log").open("ab") as log:
-            self._agents[order.agent] = ChildProcess(
+            # Nothing of ours runs in the child before exec: a fork beside other threads may hang.
+            self._agents[order.agent] = subprocess.Popen(
                 [*self._prefixes.get(order.node, ()), *order.command()],
-                environ={**os.environ, **order.environ},
-                stdout=log.fileno(),
-                stderr=log.fileno(),
+                env={**os.environ, **order.environ},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
             )
 
     def agent_state(self, agent: str) -> AgentState:
@@ -94,10 +94,13 @@ class SubprocessNodes(Nodes):
         """Wait for it to end by itself, as it does at once when told; then end it by force."""
         process = self._agents.pop(agent, None)
         if process is not None:
-            if not select.select([process.descriptor], [], [], _LAST_WORDS)[0]:
-                process.signal(signal.SIGTERM)
-                select.select([process.descriptor], [], [], _ENDS_WITHIN)
-            process.close()
+            for step in (process.terminate, process.kill):
+                try:
+                    process.wait(_ENDS_WITHIN)
+                    return
+                except subprocess.TimeoutExpired:
+                    step()
+            process.wait()
 
     def address(self) -> str:
         """Return the address of this machine at which all agents reach it."""
