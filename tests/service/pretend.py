@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from staves.engines._base import Ended, Engine, Launch, Status
 from staves.hardware import Cluster, Device
@@ -44,7 +44,7 @@ class Attempt:
 class PretendEngine(Engine):
     """Runs attempts in the time of `now`."""
 
-    name: ClassVar[str] = "pretend"
+    name: str = "pretend"
     START, SWITCH, STOP, FIT = 1.0, 0.5, 0.5, 2.0
 
     def __init__(self, cluster: Cluster) -> None:
@@ -62,6 +62,9 @@ class PretendEngine(Engine):
     def vanish(self, node: str) -> None:
         nodes = tuple(n for n in self._cluster.nodes if n.name != node)
         self._cluster = replace(self._cluster, nodes=nodes)
+
+    def put_back(self, cluster: Cluster) -> None:
+        self._cluster = cluster
 
     def launch(self, launch: Launch) -> None:
         key = launch.job, launch.attempt

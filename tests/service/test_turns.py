@@ -371,11 +371,20 @@ def test_a_type_that_vanishes(heet: World) -> None:
     heet.run(lambda: len(heet.devices(job)) == 4 and heet.state(job) == "running")
     only = heet.submit("only-slow", samples=10.0, types=("slow",))
     heet.engine.vanish("b")
-    heet.turns.reconsider()
     heet.run(lambda: heet.state(job) == "running" and len(heet.devices(job)) == 2)
     assert heet.state(only) == "queued"
     assert "slow" in heet.turns.unable[only]
     heet.run(lambda: heet.state(job) == "finished")
+
+
+def test_a_node_that_comes_back(heet: World) -> None:
+    job = heet.submit("job", samples=800.0)
+    heet.run(lambda: len(heet.devices(job)) == 4 and heet.state(job) == "running")
+    heet.engine.vanish("b")
+    heet.run(lambda: heet.state(job) == "running" and len(heet.devices(job)) == 2)
+    heet.engine.put_back(CLUSTER)
+    heet.run(lambda: len(heet.devices(job)) == 4)
+    heet.run(heet.over)
 
 
 def test_a_device_that_a_job_cannot_use_is_shunned(heet: World) -> None:

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from staves.hardware import Cluster, Device
 
@@ -21,7 +21,8 @@ supervisor is up. ended: it has said how it ended. lost: its supervisor died wit
 
 End = Literal["finished", "failed", "saved", "stopped"]
 """finished: of itself, well. failed: of itself, or because too few devices were left. saved: as it
-was told, with its state in a checkpoint. stopped: as it was told, without one."""
+was told, with its state in a checkpoint. stopped: as it was told, without one; untold where it
+could not do without a device that was lost, or that it did not get."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,8 @@ class Status:
         devices: those of the generation in force, in the order of ranks.
         unusable: those of `wanted` that it has given up for now: workers failed there again and
             again, or are unlike the others.
+        pending: why workers have not started that it waits for, in words; empty where none are
+            awaited, or they come at once.
         generation: the number of that generation.
         progress: of training, as its rank 0 last told it: step, epoch, samples, total_samples,
             batch, loss, local_batches, step_seconds, predicted_step_seconds, even_step_seconds,
@@ -100,6 +103,7 @@ class Status:
     wanted: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
     unusable: tuple[str, ...] = ()
+    pending: str = ""
     generation: int = 0
     progress: Mapping[str, Any] = field(default_factory=dict)
     knowledge: Mapping[str, Any] | None = None
@@ -110,7 +114,7 @@ class Status:
 class Engine(ABC):
     """Where jobs run: this machine, a Ray or a Slurm cluster, the simulator."""
 
-    name: ClassVar[str]
+    name: str
 
     @abstractmethod
     def cluster(self) -> Cluster:

@@ -112,6 +112,7 @@ class Turns:
         self._seen: dict[str, _Seen] = {}
         self._targets: dict[str, tuple[str, ...]] = {}
         self._shunned: dict[str, float] = {}  # devices, and until when
+        self._nodes = engine.cluster().nodes
         self._wanted_since: float | None = clock()
         self._last = clock()
         self._again_at = math.inf
@@ -149,6 +150,9 @@ class Turns:
         """
         now = self._clock()
         trouble: StavesError | None = None
+        if (nodes := self.engine.cluster().nodes) != self._nodes:
+            self._nodes = nodes
+            self.reconsider()
         jobs = self.store.jobs(states=OPEN)
         self._forget_all_but({job.id for job in jobs})
         for job in jobs:

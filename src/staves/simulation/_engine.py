@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar
 
 from staves.engines._base import Engine, Launch, Status
 from staves.errors import InputError, StavesError, quoted
@@ -26,7 +25,7 @@ class SimulatedEngine(Engine):
         clock: seconds.
     """
 
-    name: ClassVar[str] = "simulated"
+    name: str = "simulated"
 
     def __init__(
         self,

@@ -5,7 +5,15 @@ tested, and the test runner finds the cases.
 """
 
 from staves.testing._engine import EngineConformance
+from staves.testing._placing import PlacingConformance, Training
 from staves.testing._policy import PolicyConformance
 from staves.testing._views import Scaling, random_view
 
-__all__ = ["EngineConformance", "PolicyConformance", "Scaling", "random_view"]
+__all__ = [
+    "EngineConformance",
+    "PlacingConformance",
+    "PolicyConformance",
+    "Scaling",
+    "Training",
+    "random_view",
+]

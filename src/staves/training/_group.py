@@ -134,11 +134,14 @@ def _gloo(store: Store, rank: int, world_size: int) -> ProcessGroupGloo:
     options._timeout = TIMEOUT
     options._threads = 2
     interface = os.environ.get("GLOO_SOCKET_IFNAME", "").split(",")[0]
-    options._devices = [
-        ProcessGroupGloo.create_device(interface=interface)
-        if interface
-        else ProcessGroupGloo.create_default_device()
-    ]
+    address = os.environ.get("STAVES_ADDRESS", "")
+    if interface:
+        device = ProcessGroupGloo.create_device(interface=interface)
+    elif address:  # this node's own, by which the others reach it
+        device = ProcessGroupGloo.create_device(hostname=address)
+    else:
+        device = ProcessGroupGloo.create_default_device()
+    options._devices = [device]
     return ProcessGroupGloo(store, rank, world_size, options)
 
 

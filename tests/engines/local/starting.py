@@ -14,7 +14,7 @@ from pathlib import Path
 from staves.engines.local._loop import Loop
 from staves.engines.local._process import AdoptedProcess, adopt_orphans, end_orphans
 from staves.engines.local._starting import Starter
-from staves.engines.local._worker import Worker
+from staves.engines.local._worker import LocalWorker
 from staves.hardware import Device, parse_cluster
 from tests.training.launch import environment
 
@@ -51,7 +51,7 @@ class Start:
         self.loop = Loop()
         self.warnings: list[str] = []
         self.endings: dict[int, Ending] = {}
-        self.workers: dict[int, Worker] = {}
+        self.workers: dict[int, LocalWorker] = {}
         self.starter = Starter(
             command, self.environ, workdir, self.loop, self._started, self.warnings.append
         )
@@ -77,7 +77,7 @@ class Start:
             self.loop.serve(0.5)
             self.starter.tick(time.monotonic())
 
-    def _started(self, worker: Worker) -> None:
+    def _started(self, worker: LocalWorker) -> None:
         ending = self.endings[worker.member] = Ending(isinstance(worker.process, AdoptedProcess))
         self.workers[worker.member] = worker
         for is_stderr, pipe in worker.pipes:
@@ -97,7 +97,7 @@ class Start:
             ending.stdout += data
         return bool(data)
 
-    def _ended(self, worker: Worker) -> None:
+    def _ended(self, worker: LocalWorker) -> None:
         ending = self.endings[worker.member]
         ending.status = worker.process.poll()
         self.loop.forget(worker.process.descriptor)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import traceback
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from staves.engines._base import Ended, Launch
 from staves.engines.local._attempt import AttemptFolder
 from staves.engines.local._devices import from_document
 from staves.engines.local._epoch_log import EpochLog
+from staves.engines.local._hosts import Hosts, LocalHosts, Supervision
 from staves.engines.local._logs import LogFolder
 from staves.engines.local._outcome import Outcome, summarise
 from staves.engines.local._status import StatusFile
@@ -45,6 +48,7 @@ class Detached:
             environ=_environ(self.launch),
             workdir=self.launch.workdir,
             local_ranks=local_ranks,
+            hosts=_hosts(folder),
             on_turn=self._turn,
             on_worker=folder.started,
             on_message=self._message,
@@ -96,6 +100,7 @@ class Detached:
         if stop is not None:
             self.supervisor.stop(save=stop["save"], grace=stop["grace"])
         self.status.unusable(self.supervisor.unusable)
+        self.status.pending(self.supervisor.hosts.pending)
         self.status.flush()
 
     def _news(self, name: str) -> dict[str, Any] | None:
@@ -159,6 +164,16 @@ def main(path: Path) -> int:
     folder.write_ended(ended)
     print(f"{ended.end}: {ended.reason}" if ended.reason else ended.end, flush=True)
     return 0  # the lock goes with the process, after the outcome is there
+
+
+def _hosts(folder: AttemptFolder) -> Callable[[Supervision], Hosts]:
+    """Return what makes the hosts: this machine, unless the attempt's folder names others."""
+    document = folder.read_if_there("nodes.json")
+    if document is None:
+        return LocalHosts
+    from staves.engines.agents._recall import hosts_of
+
+    return partial(hosts_of, document, folder.name.replace("/", "-"))
 
 
 def _environ(launch: Launch) -> dict[str, str]:

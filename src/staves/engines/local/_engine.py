@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from staves.engines._base import Ended, Engine, Launch, Phase, Status
 from staves.engines.local._attempt import AttemptFolder
@@ -37,7 +37,7 @@ class LocalEngine(Engine):
         cluster: the devices of this machine, some or all of them emulated.
     """
 
-    name: ClassVar[str] = "local"
+    name: str = "local"
 
     def __init__(self, home: Path, cluster: Cluster) -> None:
         self._home, self._cluster = home.absolute(), cluster
@@ -115,6 +115,7 @@ class LocalEngine(Engine):
             wanted=tuple(said.get("wanted", ())),
             devices=tuple(said.get("devices", ())),
             unusable=tuple(said.get("unusable", ())),
+            pending=said.get("pending", ""),
             generation=said.get("generation", 0),
             progress=said.get("progress", {}),
             knowledge=said.get("knowledge"),

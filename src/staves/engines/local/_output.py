@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 
@@ -34,20 +33,8 @@ class OutputRelay:
         self._on_output, self._on_warning = on_output, on_warning
         self._held: dict[int, tuple[float, bytes]] = {}
 
-    def take(
-        self, member: int, name: str, descriptor: int, *, is_stderr: bool, shown: bool
-    ) -> bool:
-        """Read what is there into the log `name`; return whether the pipe may hold more.
-
-        Raises:
-            EOFError: the pipe has ended.
-        """
-        try:
-            data = os.read(descriptor, 1 << 16)
-        except BlockingIOError:
-            return False
-        if not data:
-            raise EOFError
+    def take(self, member: int, name: str, data: bytes, *, is_stderr: bool, shown: bool) -> None:
+        """Put what a member has printed into the log `name`."""
         warning = self.logs.write(name, data)
         if warning is not None:
             self._on_warning(warning)
@@ -58,7 +45,6 @@ class OutputRelay:
             data = data[:start]
         if data and shown:
             self._on_output(is_stderr, data)
-        return True
 
     @property
     def holding(self) -> bool:

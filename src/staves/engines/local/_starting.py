@@ -15,7 +15,7 @@ from staves.engines.local._loop import Loop
 from staves.engines.local._nursery import Nursery, Wish
 from staves.engines.local._process import AdoptedProcess, ChildProcess
 from staves.engines.local._script import script_of
-from staves.engines.local._worker import Worker
+from staves.engines.local._worker import LocalWorker
 from staves.hardware import Device
 
 _SWITCH = "STAVES_FORK"
@@ -39,7 +39,7 @@ class Starter:
         environ: Mapping[str, str],
         workdir: Path | None,
         loop: Loop,
-        on_started: Callable[[Worker], None],
+        on_started: Callable[[LocalWorker], None],
         say: Callable[[str], None],
     ) -> None:
         self._command, self._environ = list(command), environ
@@ -88,7 +88,7 @@ class Starter:
                 for descriptor in (output[1], errors[1]):
                     os.close(descriptor)
                 theirs.close()
-                self._on_started(Worker(member, device, process, ours, rank=rank))
+                self._on_started(LocalWorker(member, device, process, ours, rank=rank))
 
             def refused(reason: str) -> None:
                 self.awaited.pop(member).close()
@@ -123,7 +123,7 @@ class Starter:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
             )
-        self._on_started(Worker(member, device, process, ours, rank=rank))
+        self._on_started(LocalWorker(member, device, process, ours, rank=rank))
 
     def _warn(self, reason: str) -> None:
         if not self._warned:

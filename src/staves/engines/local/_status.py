@@ -44,6 +44,7 @@ class StatusFile:
             "devices": list(devices),
             "generation": 0,
             "unusable": [],
+            "pending": "",
             "progress": {},
             "knowledge": None,
             "spans": self._spans,
@@ -74,6 +75,12 @@ class StatusFile:
         """Some of the devices that it was told to have cannot be used now."""
         if self._document["unusable"] != list(devices):
             self._document["unusable"] = list(devices)
+            self._changed = True
+
+    def pending(self, reason: str) -> None:
+        """Some of its workers have not started, for that reason; empty where none are awaited."""
+        if self._document["pending"] != reason:
+            self._document["pending"] = reason
             self._changed = True
 
     def flush(self) -> None:

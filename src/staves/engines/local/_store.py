@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 
 from staves.engines.local._process import ChildProcess
+from staves.engines.local._sockets import listening
 
 
 class StoreProcess:
-    """Runs `python -m staves.training.store` on a loopback port that is held from the start."""
+    """Runs `python -m staves.training.store` on a port that is held from the start.
 
-    def __init__(self) -> None:
-        with socket.create_server(("127.0.0.1", 0), backlog=1024) as listener:
+    Args:
+        host: the address to listen on, of either family.
+    """
+
+    def __init__(self, host: str) -> None:
+        with listening(host) as listener:
             host, port = listener.getsockname()[:2]
             self.address: tuple[str, int] = (host, port)
             self.process = ChildProcess(

@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from staves.engines.local._deadlines import Deadlines
-from staves.engines.local._environment import of_all_devices, of_all_workers, of_one_device
+from staves.engines.local._environment import of_all_devices, of_one_device
 from staves.engines.local._folder import RunFolder, staves_home
 from staves.engines.local._history import History
+from staves.engines.local._hosts import Hosts, LocalHosts, Supervision
 from staves.engines.local._logs import LogFolder
 from staves.engines.local._loop import Loop
 from staves.engines.local._losses import EpochLosses
@@ -31,7 +32,6 @@ from staves.engines.local._places import local_ranks as places
 from staves.engines.local._process import adopt_orphans, end_orphans
 from staves.engines.local._pulse import Pulse
 from staves.engines.local._requests import Requests
-from staves.engines.local._starting import Starter
 from staves.engines.local._stopping import Stopping
 from staves.engines.local._store import StoreProcess
 from staves.engines.local._worker import Worker
@@ -67,8 +67,9 @@ class Supervisor:
         environ: of the workers, but for what is added here; this process's own where None.
         workdir: where the workers run; here where None.
         local_ranks: the devices' places on this machine, where the caller knows better.
+        hosts: makes what starts the workers: on this machine, unless another is given.
         on_turn: called at each turn of the loop, once a second at least.
-        on_worker: called with the process id of each worker that was started.
+        on_worker: called with the process id of each worker that was started on this machine.
         on_message: called with (rank, message) for every message of a worker.
         on_output: called with (is_stderr, data) for rank 0's output, as it comes.
         on_warning: called with a line for people.
@@ -86,6 +87,7 @@ class Supervisor:
         environ: Mapping[str, str] | None = None,
         workdir: Path | None = None,
         local_ranks: Mapping[str, int] | None = None,
+        hosts: Callable[[Supervision], Hosts] = LocalHosts,
         on_turn: Callable[[], None] = lambda: None,
         on_worker: Callable[[int], None] = lambda pid: None,
         on_message: Callable[[int, dict[str, Any]], None] = lambda rank, message: None,
@@ -103,8 +105,7 @@ class Supervisor:
             quarantine=Quarantine(one_event=2.0),
             start_within=math.inf,  # scripts may load data for long, or never train with staves
         )
-        environ = os.environ if environ is None else environ
-        self._environ = of_all_workers(environ, devices if per_device else ())
+        self._environ = dict(os.environ if environ is None else environ)
         self._environ["STAVES_RUN"] = str(folder.path)
         self._environ["STAVES_HOME"] = str(staves_home())
         self._on_message, self._on_warning = on_message, on_warning
@@ -113,9 +114,21 @@ class Supervisor:
         self._history = History(folder)
         self._loop = Loop()
         self._requests = Requests(self._loop, {"scale": self._scale}, self._state)
-        self._starter = Starter(
-            self._command, self._environ, workdir, self._loop, self._started, on_warning
+        self.hosts = hosts(
+            Supervision(
+                self._command,
+                self._environ,
+                Path.cwd() if workdir is None else workdir,
+                self._loop,
+                started=self._started,
+                said=self._said,
+                printed=self._printed,
+                ended=self._ended,
+                unstarted=self._unstarted,
+                say=on_warning,
+            )
         )
+        self._environ |= self.hosts.environ(self._environ, devices if per_device else ())
         self._workers: dict[int, Worker] = {}
         self._early_ends: dict[int, End] = {}  # of members not started yet
         self.losses = EpochLosses()
@@ -173,7 +186,7 @@ class Supervisor:
     def _start(self) -> None:
         if checkpoint := self._environ.get("STAVES_CHECKPOINT"):
             self._history.claim(checkpoint)
-        self._starter.prepare(self._initial if self._per_device else ())
+        self.hosts.want(self._initial, per_device=self._per_device)
         about = {"pid": os.getpid(), "command": self._command, "devices": list(self._devices)}
         self._folder.write("run.json", about | self._requests.address())
         if len(self._coordinator.slots) > 1:
@@ -183,7 +196,7 @@ class Supervisor:
     def _watch(self) -> None:
         """Serve events until all workers have ended, or the run has failed or is stopped."""
         renewed = 0.0
-        while (self._workers or self._starter.awaited) and self._outcome is None:
+        while (self._workers or self.hosts.awaited) and self._outcome is None:
             self._on_turn()
             if self._must_end():
                 break
@@ -206,7 +219,7 @@ class Supervisor:
             for member in self._output.outlived():
                 rank = self._rank(self._workers[member]) if member in self._workers else None
                 self._output.release(member, shown=rank == 0)
-            self._starter.tick(now)
+            self.hosts.tick(now)
             self._do(self._coordinator.tick(now))
 
     # -- what the coordinator wants
@@ -253,15 +266,12 @@ class Supervisor:
             self._new_store()
         self._environ.setdefault("STAVES_ATTEMPT", "1")
         variables = self._variables(start.member, device, rank, len(slots))
-        self._starter.start(start.member, device, rank=rank, environ=self._environ | variables)
+        self.hosts.start(start.member, device, rank=rank, environ=self._environ | variables)
 
     def _started(self, worker: Worker) -> None:
         self._workers[worker.member] = worker
-        self._on_worker(worker.process.pid)
-        self._loop.watch(worker.channel.fileno(), partial(self._messages, worker))
-        for is_stderr, pipe in worker.pipes:
-            self._loop.watch(pipe, partial(self._take_output, worker, pipe, is_stderr))
-        self._loop.watch(worker.process.descriptor, partial(self._ended, worker))
+        if worker.pid is not None:
+            self._on_worker(worker.pid)
         if worker.member in self._early_ends:
             self._end_worker(self._early_ends.pop(worker.member))
 
@@ -274,15 +284,16 @@ class Supervisor:
     def _end_worker(self, end: End) -> None:
         worker = self._workers.get(end.member)
         if worker is None:
-            self._early_ends[end.member] = end
+            if not self.hosts.cancel(end.member):
+                self._early_ends[end.member] = end
             return
         worker.told_to_end = True
         if not end.politely:
             self._on_warning(f"{worker.device.name} is ended: {end.reason}")
-        worker.process.signal(signal.SIGTERM if end.politely else signal.SIGKILL)
+        worker.signal(signal.SIGTERM if end.politely else signal.SIGKILL)
 
     def _new_store(self) -> None:
-        store = StoreProcess()
+        store = StoreProcess(self.hosts.address)
         self._stores.append(store)
         self._loop.watch(store.process.descriptor, partial(self._store_ended, store))
 
@@ -294,9 +305,9 @@ class Supervisor:
             return members.index(worker.member)
         return worker.first_rank
 
-    def _messages(self, worker: Worker) -> None:
+    def _said(self, worker: Worker, data: bytes) -> None:
         now, coordinator, member = time.monotonic(), self._coordinator, worker.member
-        for message in worker.messages():
+        for message in worker.messages(data):
             kind = message["kind"]
             self._pulse.heard(member, message, now)
             self.deadlines.take(member, message)
@@ -332,9 +343,6 @@ class Supervisor:
             elif kind == "refused":
                 worker.refusal = message
             self._on_message(self._rank(worker), message)
-        worker.flush()
-        if worker.line_ended:  # it would be readable for ever
-            self._loop.forget(worker.channel.fileno())
 
     def _take_loss(self, member: int, message: dict[str, Any]) -> None:
         """Add up a rank's part of an epoch's loss, and tell all when it is whole."""
@@ -344,31 +352,21 @@ class Supervisor:
         if loss is not None and self.losses.told(epoch) >= len(self._coordinator.members):
             self._tell(self._coordinator.members, "loss", epoch=epoch, loss=loss)
 
-    def _take_output(self, worker: Worker, descriptor: int, is_stderr: bool) -> bool:
-        name = f"rank-{worker.first_rank}"
-        shown = self._rank(worker) == 0
-        try:
-            return self._output.take(
-                worker.member, name, descriptor, is_stderr=is_stderr, shown=shown
-            )
-        except EOFError:
-            self._loop.forget(descriptor)
-            return False
+    def _printed(self, worker: Worker, is_stderr: bool, data: bytes) -> None:
+        name, shown = f"rank-{worker.first_rank}", self._rank(worker) == 0
+        self._output.take(worker.member, name, data, is_stderr=is_stderr, shown=shown)
 
-    def _ended(self, worker: Worker) -> None:
-        status = worker.process.poll()
-        if status is None:
-            return
-        self._loop.forget(worker.process.descriptor)
-        self._messages(worker)
-        for is_stderr, pipe in worker.pipes:
-            while self._take_output(worker, pipe, is_stderr):
-                pass
-            self._loop.forget(pipe)
-        self._loop.forget(worker.channel.fileno())
+    def _unstarted(self, member: int, reason: str) -> None:
+        """A worker that was asked for will never be: its device cannot be had."""
+        if reason and self._outcome is None:
+            self._on_warning(reason)
+            if not self._elastic:  # no other than these devices will do
+                self._outcome = Outcome(self._reports, told="stopped", reason=reason)
+        self._do(self._coordinator.exited(member, time.monotonic(), failed=bool(reason)))
+
+    def _ended(self, worker: Worker, status: int) -> None:
         del self._workers[worker.member]
         self._pulse.forget(worker.member)
-        worker.close()
         ended_well = status == 0 or worker.left or worker.told_to_end
         if ended_well:
             self._output.release(worker.member, shown=self._rank(worker) == 0)
@@ -384,7 +382,8 @@ class Supervisor:
             self._fail(worker, status)  # the script itself fails: another try would fail alike
             return
         else:
-            self._on_warning(f"{worker.device.name} was lost (signal {-status})")
+            how = worker.gone_with or f"signal {-status}"
+            self._on_warning(f"{worker.device.name} was lost ({how})")
         failed = not ended_well or worker.unfinished
         self._do(self._coordinator.exited(worker.member, time.monotonic(), failed=failed))
 
@@ -408,6 +407,9 @@ class Supervisor:
             )
 
     def _fail(self, worker: Worker, status: int) -> None:
+        if self._outcome is None and worker.gone_with is not None:
+            reason = f"{worker.device.name} was lost: {worker.gone_with}"
+            self._outcome = Outcome(self._reports, told="stopped", reason=reason)
         if self._outcome is None:
             rank, logs = self._rank(worker), self._output.logs
             self._outcome = failure_of(worker, rank, status, self._reports, logs)
@@ -428,11 +430,12 @@ class Supervisor:
                 f"{count} devices are outside of {self._minimum} to {len(self._initial)}",
                 hint="the run's --min and --max; the ranks of a sharded model are fixed",
             )
-        slots = [device.name for device in self._initial[:count]]
-        self._do(self._coordinator.want(slots, time.monotonic()))
+        self._wanted = [device.name for device in self._initial[:count]]
+        self._want()
 
     def _want(self) -> None:
         assert self._wanted is not None
+        self.hosts.want([self._devices[name] for name in self._wanted])
         self._do(self._coordinator.want(self._wanted, time.monotonic()))
 
     def _state(self) -> dict[str, Any]:
@@ -475,15 +478,14 @@ class Supervisor:
         """End everything that was started: at a boundary, politely, then firmly."""
         self._ending = True
         self._stopping.begin_to_end()
-        self._starter.close()
+        self.hosts.cease()
         if self._outcome is not None and self._outcome.told == "saved":
             self._hear_out(self._stopping.leave_patience)
         for worker in self._workers.values():
             worker.told_to_end = True
-            worker.process.signal(signal.SIGTERM)
+            worker.signal(signal.SIGTERM)
         self._hear_out(lambda: self._stopping.patience)
-        for worker in self._workers.values():
-            worker.close()
+        self.hosts.close()
         end_orphans(self._children_before)
         for store in self._stores:
             store.close()

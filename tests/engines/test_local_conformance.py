@@ -1,4 +1,4 @@
-"""The local engine: what every engine does, and what its detached supervisors promise."""
+"""The conformance suite on the local engine."""
 
 from __future__ import annotations
 

@@ -1,0 +1,7 @@
+"""Engines for several nodes: the supervisor of an attempt has agents start its ranks there."""
+
+from staves.engines.agents._engine import AgentEngine
+from staves.engines.agents._nodes import AgentOrder, AgentState, Nodes
+from staves.engines.agents._subprocesses import SubprocessNodes
+
+__all__ = ["AgentEngine", "AgentOrder", "AgentState", "Nodes", "SubprocessNodes"]
