@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from staves.errors import InputError
 from staves.estimation import EvenRates, JobProfile, ProfileRates, TypeLines
-from staves.steptime import Communication, Line, even_split, integer_split
+from staves.steptime import Communication, Line, Ring, even_split, integer_split
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -24,17 +24,27 @@ def random_lines(rng: np.random.Generator, types: int) -> TypeLines:
         low = int(rng.integers(0, 4)) if rng.random() < 0.2 else 0
         return low, low + int(rng.integers(1, 40)) if rng.random() < 0.4 else None
 
-    buckets = int(rng.integers(1, 5))
-    ready = np.sort(rng.random(buckets))
-    ready[-1] = 1.0
-    wire = rng.uniform(0, 0.02, buckets)
-    known = Communication(tuple(ready.tolist()), tuple(wire.tolist()))
+    def communication() -> Communication:
+        buckets = int(rng.integers(1, 5))
+        ready = np.sort(rng.random(buckets))
+        ready[-1] = 1.0
+        wire = rng.uniform(0, 0.02, buckets)
+        return Communication(tuple(ready.tolist()), tuple(wire.tolist()))
+
+    def ring() -> Ring:
+        among = tuple(name for name in names if rng.random() < 0.5)
+        nodes = tuple(f"n{i}" for i in range(int(rng.integers(1, 3))))
+        return Ring(among, nodes, int(rng.integers(2, 6)), communication())
+
+    names = tuple(f"t{g}" for g in range(types))
     return TypeLines(
-        tuple(f"t{g}" for g in range(types)),
+        names,
         tuple((line(), line()) for _ in range(types)),
         tuple(bound() for _ in range(types)),
-        known if rng.random() < 0.8 else None,
+        communication() if rng.random() < 0.8 else None,
         int(rng.integers(2, 6)),
+        tuple(ring() for _ in range(int(rng.integers(0, 4)))),
+        tuple(int(n) for n in rng.integers(1, 4, types)) if rng.random() < 0.5 else (),
     )
 
 

@@ -41,7 +41,8 @@ def profile_of(job: Job, status: Status | None, cluster: Cluster) -> JobProfile:
         for name, kind in cluster.types.items()
         if kind.profile is not None
     }
-    profile = JobProfile.from_knowledge(knowledge, batch, bounds)
+    sizes = dict(zip(cluster.configuration, node_sizes(cluster), strict=True))
+    profile = JobProfile.from_knowledge(knowledge, batch, bounds, sizes)
     step = progress.get("step_seconds")
     alone = status is not None and len(status.devices) == 1
     if profile.lines or step is None or status is None or not alone:
