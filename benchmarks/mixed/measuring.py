@@ -14,13 +14,14 @@ import numpy as np
 from benchmarks.mixed.judging import Measured, by_type, settled
 from benchmarks.mixed.training import Training
 from staves.estimation import JobProfile
-from staves.hardware import MISSES_ALLOWED, Cluster, Configuration, first_free, read_cluster
+from staves.hardware import MISSES_ALLOWED, Cluster, Configuration, Layout, first_free, read_cluster
 from staves.steptime import integer_split
 
 CLUSTERS = Path(__file__).parent / "clusters"
 MIXES: Mapping[str, Sequence[str]] = {
     "fast_on_fast": ("1xfast+1xslow", "2xfast+1xslow", "2xfast+2xslow", "1xfast+2xslow"),
     "fast_on_slow": ("1xfast+1xslow", "2xfast+1xslow", "2xfast+2xslow", "1xfast+2xslow"),
+    "boxes": ("1xfast+1xslow", "2xfast+1xslow", "2xfast+2xslow"),
     "three_types": ("1xfast+1xmiddle", "1xfast+1xmiddle+1xslow", "2xfast+2xmiddle+2xslow"),
 }
 """What is asked and measured on each cluster, each sharing devices with the one before."""
@@ -82,11 +83,7 @@ def _measured(name: str, cluster: Cluster, training: Training, steps: int) -> di
 
 def profile_of(knowledge: Mapping[str, Any], cluster: Cluster) -> JobProfile:
     """Return the profile by which the service prices a job's configurations."""
-    sizes: dict[str, int] = {}
-    for node in cluster.nodes:
-        for kind, count in node.devices.items():
-            sizes[kind] = max(sizes.get(kind, 0), count)
-    return JobProfile.from_knowledge(knowledge, BATCH, node_sizes=sizes)
+    return JobProfile.from_knowledge(knowledge, BATCH, layout=Layout.of(cluster))
 
 
 def predicted(profile: JobProfile, configuration: str) -> float:

@@ -22,6 +22,9 @@ ring that one of the mix's types was measured in ([step-time.md](step-time.md)).
 resized to each mix, and {steps} steps are made there by the trainer's own split. *Measured* is
 their median, *error* is predicted over measured, less 1. *Last ring*: the error if, as in earlier
 versions, the wire last measured counted for all, whatever its types.
+
+On "boxes" two devices of a type share a node, and no link was used before the first mix: there
+the bytes of the gradients over the declared link count.
 """
 
 
@@ -50,11 +53,11 @@ def page(document: Mapping[str, Any]) -> str:
 
 def table(document: Mapping[str, Any]) -> str:
     """Return all mixes as a Markdown table."""
-    rows = [row for case in document["clusters"].values() for row in _rows(case)]
+    rows = [row for name, case in document["clusters"].items() for row in _rows(name, case)]
     return "\n".join(
         [
-            "| links | mix | split | predicted | measured | error | last ring |",
-            "| --- | --- | --- | --- | --- | --- | --- |",
+            "| cluster | links | mix | split | predicted | measured | error | last ring |",
+            "| --- | --- | --- | --- | --- | --- | --- | --- |",
             *rows,
             "",
         ]
@@ -72,11 +75,11 @@ def verdict(document: Mapping[str, Any]) -> str:
     )
 
 
-def _rows(case: Mapping[str, Any]) -> Iterator[str]:
+def _rows(name: str, case: Mapping[str, Any]) -> Iterator[str]:
     for mix, own in case["mixes"].items():
         split = "; ".join(f"{k} {','.join(map(str, b))}" for k, b in own["local_batches"].items())
         yield (
-            f"| {_links(case)} | {mix} | {split} | {1e3 * own['predicted_seconds']:.1f} ms"
+            f"| {name} | {_links(case)} | {mix} | {split} | {1e3 * own['predicted_seconds']:.1f} ms"
             f" | {1e3 * own['measured_seconds']:.1f} ms | {error(own):+.1%}"
             f" | {error(own, 'last_ring'):+.1%} |"
         )

@@ -81,7 +81,9 @@ def test_errors_are_over_the_measured_step() -> None:
     assert found["errors"]["last_ring"] == pytest.approx({"median": 0.5, "worst": 1.0})
     assert found["within"] == 2
     text = page({"clusters": cases, "batch": 96, "steps": 9, **found})
-    assert "| fast 1 Gbit/s, slow 200 Mbit/s | 1xfast+1xslow | fast 64; slow 32 | 192.0 ms" in text
+    assert (
+        "| x | fast 1 Gbit/s, slow 200 Mbit/s | 1xfast+1xslow | fast 64; slow 32 | 192.0 ms" in text
+    )
     assert "-4.0%" in text
 
 

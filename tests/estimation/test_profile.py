@@ -9,6 +9,7 @@ import pytest
 
 from staves.errors import InputError
 from staves.estimation import GuessedRates, JobProfile, relative_speeds
+from staves.hardware import Configuration, Layout
 from staves.steptime import Communication, Device, Line, Ring, StepTimeModel, integer_split
 from staves.training._environment import WorkerDevice
 from staves.training._knowledge import Knowledge
@@ -63,7 +64,8 @@ def test_devices_within_a_node_are_told_from_those_over_several() -> None:
     within = Ring(("a",), ("n",), 2, Communication((1.0,), (0.1,)))
     over = Ring(("a",), ("n", "o"), 4, Communication((1.0,), (0.6,)))
     found = JobProfile(8, {"a": lines(1.0)}, over.communication, 4, rings=(within, over))
-    known = replace(found, node_sizes={"a": 2}).type_lines(("a",), {})
+    layout = Layout((Configuration({"a": 2}),))
+    known = replace(found, layout=layout).type_lines(("a",), {})
     assert known.communication_of((2,)).seconds == (0.1,)
     assert known.communication_of((3,)).seconds == pytest.approx((0.6 * (4 / 3) / 1.5,))
     assert found.type_lines(("a",), {}).communication_of((2,)).seconds == pytest.approx((0.4,))

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from staves.errors import InputError
 from staves.estimation import EvenRates, JobProfile, ProfileRates, TypeLines
+from staves.hardware import Configuration, Layout
 from staves.steptime import Communication, Line, Ring, even_split, integer_split
 
 seeds = st.integers(0, 2**32 - 1)
@@ -34,7 +35,17 @@ def random_lines(rng: np.random.Generator, types: int) -> TypeLines:
     def ring() -> Ring:
         among = tuple(name for name in names if rng.random() < 0.5)
         nodes = tuple(f"n{i}" for i in range(int(rng.integers(1, 3))))
-        return Ring(among, nodes, int(rng.integers(2, 6)), communication())
+        shared = communication()
+        sizes = tuple(rng.integers(0, 100_000, len(shared.ready)).tolist())
+        return Ring(among, nodes, int(rng.integers(2, 6)), shared, 9.0, sizes)
+
+    def layout() -> Layout:
+        shapes = rng.integers(0, 4, (int(rng.integers(1, 4)), types)).tolist()
+        links = [(name, float(rng.uniform(1e6, 1e9))) for name in names if rng.random() < 0.7]
+        return Layout(
+            tuple(Configuration(dict(zip(names, row, strict=True))) for row in shapes),
+            tuple(links),
+        )
 
     names = tuple(f"t{g}" for g in range(types))
     return TypeLines(
@@ -44,7 +55,7 @@ def random_lines(rng: np.random.Generator, types: int) -> TypeLines:
         communication() if rng.random() < 0.8 else None,
         int(rng.integers(2, 6)),
         tuple(ring() for _ in range(int(rng.integers(0, 4)))),
-        tuple(int(n) for n in rng.integers(1, 4, types)) if rng.random() < 0.5 else (),
+        layout() if rng.random() < 0.5 else None,
     )
 
 

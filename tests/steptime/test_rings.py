@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import chain, combinations
 
 import pytest
@@ -12,7 +13,8 @@ from hypothesis import strategies as st
 from staves.errors import InputError
 from staves.steptime import Communication, Ring, ring_share, ring_to_expect, rings_of
 
-BYTES = 5_000_000
+SIZES = 3_750_000, 1_250_000
+BYTES = sum(SIZES)
 TYPES = ("a", "b", "c", "d")
 
 links = st.lists(st.floats(1e6, 1e10), min_size=len(TYPES), max_size=len(TYPES))
@@ -76,6 +78,29 @@ def test_a_ring_over_nodes_is_told_from_one_within() -> None:
     assert ring_to_expect([within, slow], "ab", across=True) == slow
 
 
+@given(links, st.sets(st.sampled_from(TYPES), min_size=1), st.integers(2, 9))
+def test_over_nodes_no_ring_is_faster_than_the_declared_link(
+    speeds: list[float], mix: set[str], devices: int
+) -> None:
+    """Where its types were only measured within nodes; else what was measured counts."""
+    of = dict(zip(TYPES, speeds, strict=True))
+    within = [replace(through(1e9, t, 2, nodes=1), sizes=SIZES) for t in TYPES]
+    slowest = 8 * min(of[t] for t in mix)
+    found = ring_to_expect(within, mix, across=True, bits_per_second=slowest)
+    through_link = float(ring_share(devices)) * BYTES * 8 / slowest
+    inside = float(ring_share(devices)) * BYTES / 1e9
+    assert seconds(found, devices) == pytest.approx(max(through_link, inside))
+    for links in (None, slowest):
+        found = ring_to_expect(within, mix, across=False, bits_per_second=links)
+        assert seconds(found, devices) == pytest.approx(inside)
+    over = [through(3e9, t, 3) for t in TYPES]
+    found = ring_to_expect([*within, *over], mix, across=True, bits_per_second=1.0)
+    assert seconds(found, devices) == pytest.approx(inside / 3)
+    unsized = [through(1e9, t, 2, nodes=1) for t in TYPES]
+    found = ring_to_expect(unsized, mix, across=True, bits_per_second=1.0)
+    assert seconds(found, devices) == pytest.approx(inside)
+
+
 def test_one_device_alone_tells_nothing() -> None:
     alone = Ring(("a",), ("n",), 1, Communication((1.0,), (0.5,)))
     assert ring_to_expect([alone], "a") is None
@@ -88,7 +113,7 @@ def test_one_device_alone_tells_nothing() -> None:
 
 
 def test_rings_come_back_from_documents() -> None:
-    rings = through(1e6, "a", 2), through(1e5, "ab", 4)
+    rings = through(1e6, "a", 2), replace(through(1e5, "ab", 4), steps=7.0, sizes=SIZES)
     document = json.loads(json.dumps({"rings": [ring.to_document() for ring in rings]}))
     assert rings_of(document) == rings
     old = {"ready": [1.0], "seconds": [0.5], "world_size": 3, "communication_steps": 7.0}

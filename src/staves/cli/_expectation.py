@@ -68,7 +68,9 @@ def _model(
     from staves.steptime import Device as TimedDevice
 
     types, nodes = {d.type.name for d in devices}, {d.node for d in devices}
-    ring = ring_to_expect(rings, types, across=len(nodes) > 1)
+    links = [d.link_bits_per_second for d in devices if d.link_bits_per_second is not None]
+    slowest = min(links, default=None)
+    ring = ring_to_expect(rings, types, across=len(nodes) > 1, bits_per_second=slowest)
     communication = FREE if ring is None or len(devices) < 2 else ring.of(len(devices))
     timed = []
     for device in devices:

@@ -10,6 +10,7 @@ from typing import Any
 from staves.errors import InputError
 from staves.estimation._rates import GuessedRates, ProfileRates
 from staves.estimation._steps import TypeLines
+from staves.hardware import Layout
 from staves.steptime import Communication, Line, Ring, rings_of, type_of
 
 Lines = tuple[Line, Line]
@@ -30,7 +31,7 @@ class JobProfile:
         bounds: fewest and most samples that a device of a type may hold, where there are bounds.
         rings: what communication took among which types, the newest last: a mixed ring is as slow
             as its slowest part. Where there is none, `communication` holds for all.
-        node_sizes: devices that the largest node has, by type; empty where that is not known.
+        layout: of the nodes of the cluster; None where it is not known.
 
     Raises:
         InputError: the batch is below 1.
@@ -42,7 +43,7 @@ class JobProfile:
     world_size: int = 1
     bounds: Mapping[str, tuple[int, int | None]] = field(default_factory=dict)
     rings: tuple[Ring, ...] = ()
-    node_sizes: Mapping[str, int] = field(default_factory=dict)
+    layout: Layout | None = None
 
     def __post_init__(self) -> None:
         if self.batch < 1:
@@ -54,20 +55,20 @@ class JobProfile:
         document: Mapping[str, Any] | None,
         batch: int,
         bounds: Mapping[str, tuple[int, int | None]] | None = None,
-        node_sizes: Mapping[str, int] | None = None,
+        layout: Layout | None = None,
     ) -> JobProfile:
         """Return the profile of a job that has learned `document` (`Knowledge.to_document`).
 
         Args:
             document: None where it has learned nothing yet.
             batch: total batch, samples a step.
-            bounds, node_sizes: as in the class.
+            bounds, layout: as in the class.
 
         Raises:
             InputError: the document is not of that form.
         """
         if document is None:
-            return cls(batch, bounds=bounds or {}, node_sizes=node_sizes or {})
+            return cls(batch, bounds=bounds or {}, layout=layout)
         try:
             lines = {
                 name: (Line(*forward), Line(*backward))
@@ -86,7 +87,7 @@ class JobProfile:
             rings[-1].devices if rings else 1,
             bounds or {},
             rings,
-            node_sizes or {},
+            layout,
         )
 
     @classmethod
@@ -151,9 +152,7 @@ class JobProfile:
             self.communication,
             self.world_size,
             self.rings,
-            tuple(self.node_sizes[name] for name in types)
-            if all(name in self.node_sizes for name in types)
-            else (),
+            self.layout,
         )
 
     def _lines_of(self, name: str, relative_speed: Mapping[str, float]) -> Lines:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from staves.errors import InputError
+from staves.hardware import Layout
 from staves.steptime import (
     FREE,
     Communication,
@@ -42,8 +43,8 @@ class TypeLines:
         world_size: at least 2 where communication is known.
         rings: by types; where there are any, each configuration has the communication of the ring
             that tells most of it (`ring_to_expect`), else all have the one above.
-        node_sizes: devices of each type that one node has, (G,); empty where that is not known.
-            Several types are taken to be on several nodes.
+        layout: of the nodes; None where they are not known: then a configuration may be in one
+            node or over several.
 
     Raises:
         InputError: communication of fewer than two devices.
@@ -55,7 +56,7 @@ class TypeLines:
     communication: Communication | None = None
     world_size: int = 1
     rings: tuple[Ring, ...] = ()
-    node_sizes: tuple[int, ...] = ()
+    layout: Layout | None = None
 
     def __post_init__(self) -> None:
         if self.communication is not None and self.world_size < 2:
@@ -71,15 +72,28 @@ class TypeLines:
         if self.communication is None:
             return None
         used = tuple(place for place, count in enumerate(counts) if count)
-        across: bool | None = None
-        if self.node_sizes:
-            across = len(used) > 1 or any(counts[g] > self.node_sizes[g] for g in used)
+        across = None if self.layout is None else bool(self._across(np.array([counts]))[0])
         key = used, across
         if key not in self._expected:
             types = [self.types[g] for g in used]
-            ring = ring_to_expect(self.rings, types, across=across) if used else None
+            links = dict(self.layout.links) if self.layout else {}
+            slowest = min((links[name] for name in types if name in links), default=None)
+            ring = ring_to_expect(self.rings, types, across=across, bits_per_second=slowest)
             self._expected[key] = ring or Ring((), (), self.world_size, self.communication)
         return self._expected[key]
+
+    def _across(self, configurations: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return of which configurations (C, G) no node has all devices, (C,)."""
+        fits = np.all(configurations[:, None, :] <= self._shapes, axis=2)
+        across: NDArray[np.bool_] = ~np.any(fits, axis=1)
+        return across
+
+    @cached_property
+    def _shapes(self) -> NDArray[np.int64]:
+        """Devices by type of each node that is unlike the others, (S, G)."""
+        shapes = self.layout.shapes if self.layout else ()
+        rows = [[shape.count(name) for name in self.types] for shape in shapes]
+        return np.array(rows, dtype=np.int64).reshape(len(rows), len(self.types))
 
     @cached_property
     def _expected(self) -> dict[tuple[tuple[int, ...], bool | None], Ring]:
@@ -130,10 +144,10 @@ class TypeLines:
             return []
         if self.communication is None or not self.rings:
             return [(self._ring_of(tuple(configurations[rows[0]].tolist())), rows)]
-        shapes = (configurations[rows] > 0).astype(np.int8)
-        if self.node_sizes:
-            shapes += configurations[rows] > np.array(self.node_sizes)
-        kinds, kind_of = np.unique(shapes, axis=0, return_inverse=True)
+        used = configurations[rows] > 0
+        if self.layout is not None:
+            used = np.column_stack([used, self._across(configurations[rows])])
+        kinds, kind_of = np.unique(used, axis=0, return_inverse=True)
         kind_of = kind_of.reshape(-1)
         rings: dict[int, tuple[Ring | None, list[NDArray[np.intp]]]] = {}
         for kind in range(len(kinds)):

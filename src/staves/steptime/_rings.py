@@ -7,7 +7,7 @@ expected to be as slow as the slowest of those that its types were measured in.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from staves.errors import InputError
@@ -26,6 +26,7 @@ class Ring:
         devices: how many.
         communication: what was measured.
         steps: in how many steps it was.
+        sizes: bytes of each bucket; empty where they are not known.
 
     Raises:
         InputError: there is no device.
@@ -36,6 +37,7 @@ class Ring:
     devices: int
     communication: Communication
     steps: float = 0.0
+    sizes: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if self.devices < 1:
@@ -57,6 +59,18 @@ class Ring:
         known = self.communication
         return Communication(known.ready, tuple(seconds * factor for seconds in known.seconds))
 
+    def behind(self, bits_per_second: float) -> Ring:
+        """Return the ring as it would be over such a link at best: no bucket faster than its bytes.
+
+        It is itself where they are not known.
+        """
+        if len(self.sizes) != len(self.communication.ready):
+            return self
+        factor = float(ring_share(self.devices)) * 8 / bits_per_second
+        pairs = zip(self.communication.seconds, self.sizes, strict=True)
+        seconds = tuple(max(known, factor * size) for known, size in pairs)
+        return replace(self, communication=replace(self.communication, seconds=seconds))
+
     def to_document(self) -> dict[str, Any]:
         """Return plain values."""
         return {
@@ -66,6 +80,7 @@ class Ring:
             "ready": list(self.communication.ready),
             "seconds": list(self.communication.seconds),
             "steps": self.steps,
+            "sizes": list(self.sizes),
         }
 
     @classmethod
@@ -77,6 +92,7 @@ class Ring:
             document["devices"],
             Communication(tuple(document["ready"]), tuple(document["seconds"])),
             document["steps"],
+            tuple(document["sizes"]),
         )
 
 
@@ -99,26 +115,32 @@ def rings_of(document: Mapping[str, Any]) -> tuple[Ring, ...]:
 
 
 def ring_to_expect(
-    rings: Sequence[Ring], types: Collection[str], *, across: bool | None = None
+    rings: Sequence[Ring],
+    types: Collection[str],
+    *,
+    across: bool | None = None,
+    bits_per_second: float | None = None,
 ) -> Ring | None:
     """Return the measured ring that tells most of one of these types; None where none does.
 
     The ring of the very types, if it was measured. Else the slowest of those over a part of them,
     if these have all of the types in them: no ring is faster than its slowest hop. Else the fastest
-    of those with further types, or what is known of a part, or the last one measured.
+    of those with further types, or what is known of a part, or the last one measured; and over
+    several nodes no faster than the declared link.
 
     Args:
         rings: measured, the newest last.
         types: of the devices of the ring that is asked for.
         across: whether it spans several nodes; rings that do likewise come first. None: any.
+        bits_per_second: of the slowest link declared of such nodes; None where none is.
     """
+    wanted = frozenset(types)
     shared = [ring for ring in rings if ring.devices > 1]
     alike = [ring for ring in shared if across is None or ring.across == across]
-    for some in (alike, shared):
-        found = _best(some, frozenset(types))
-        if found is not None:
-            return found
-    return next(reversed(alike or shared), None)
+    found = _best(alike, wanted) or _best(shared, wanted) or next(reversed(alike or shared), None)
+    if found is None or not across or bits_per_second is None or _told(alike, wanted):
+        return found
+    return found.behind(bits_per_second)
 
 
 def _best(rings: Sequence[Ring], wanted: frozenset[str]) -> Ring | None:
@@ -127,9 +149,15 @@ def _best(rings: Sequence[Ring], wanted: frozenset[str]) -> Ring | None:
         return exact[-1]
     parts = [ring for ring in rings if wanted > frozenset(ring.types)]
     wholes = [ring for ring in rings if wanted < frozenset(ring.types)]
-    if wholes and frozenset().union(*(ring.types for ring in parts)) != wanted:
+    if wholes and not _told(parts, wanted):
         return min(wholes, key=_slowness)
     return max(parts, key=_slowness, default=None)
+
+
+def _told(rings: Sequence[Ring], wanted: frozenset[str]) -> bool:
+    """Whether each of the types was measured in a ring without others."""
+    parts = [frozenset(ring.types) for ring in rings if wanted >= frozenset(ring.types)]
+    return frozenset[str]().union(*parts) == wanted
 
 
 def _slowness(ring: Ring) -> float:

@@ -204,6 +204,7 @@ def _observe_communication(
         np.array([[np.asarray(own[s].ready) / own[s].backward for own in by_step] for s in steps])
     )
     known, new = knowledge.ring_of(devices), ring(devices, FREE)
+    new = replace(new, sizes=by_step[0][steps[-1]].sizes)
     before, now = 0.0, float(len(steps))
     if known is not None and len(known.communication.ready) == buckets:
         same = (known.devices, known.nodes) == (new.devices, new.nodes)

@@ -67,7 +67,9 @@ class Knowledge:
             return FREE if own is None else own.communication
         types = {device.type for device in devices}
         across = len({device.node for device in devices}) > 1
-        expected = ring_to_expect(self.rings, types, across=across)
+        links = [device.link for device in devices if device.link is not None]
+        slowest = min(links, default=None)
+        expected = ring_to_expect(self.rings, types, across=across, bits_per_second=slowest)
         return self.communication if expected is None else expected.of(len(devices))
 
     def with_ring(self, new: Ring) -> Knowledge:
@@ -91,8 +93,9 @@ class Knowledge:
                     fit_cells(of_type["forward"], before[0] or fitted.forward).line,
                     fit_cells(of_type["backward"], before[1] or fitted.backward).line,
                 )
-        own = self.ring_of(devices)
-        shared = ring(devices, model.communication, own.steps if own else 0.0)
+        own, shared = self.ring_of(devices), ring(devices, model.communication)
+        if own is not None:
+            shared = replace(shared, steps=own.steps, sizes=own.sizes)
         return replace(self, lines=lines).with_ring(shared)
 
     def forget(self, names: Iterable[str]) -> Knowledge:
@@ -135,10 +138,10 @@ class Knowledge:
         return cls(lines, cells, rings_of(document))
 
 
-def ring(devices: Sequence[WorkerDevice], communication: Communication, steps: float = 0.0) -> Ring:
+def ring(devices: Sequence[WorkerDevice], communication: Communication) -> Ring:
     """Return the ring of these devices."""
     types, nodes = {d.type for d in devices}, {d.node for d in devices}
-    return Ring(tuple(sorted(types)), tuple(sorted(nodes)), len(devices), communication, steps)
+    return Ring(tuple(sorted(types)), tuple(sorted(nodes)), len(devices), communication)
 
 
 def _alike(one: Ring, other: Ring) -> bool:

@@ -87,7 +87,7 @@ class WeightedReducer:
             self._ready_elements += buffer.numel()
             last = bucket.is_last()
             self._pacer.bucket(1.0 if last else self._ready_elements / self._elements)
-        place = self._timer.bucket_ready()
+        place = self._timer.bucket_ready(buffer.nbytes)
         if self.weight == 0.0:
             buffer.zero_()  # 0 x NaN is NaN: a rank without samples must add nothing
         elif self.weight != 1.0:
