@@ -27,6 +27,9 @@ MIXES: Mapping[str, Sequence[str]] = {
 """What is asked and measured on each cluster, each sharing devices with the one before."""
 
 BATCH = 96
+AGAIN = 2
+"""How often a run that is void is made again."""
+
 LEARNING = 40
 """Steps on each type by a split that was computed, before the next one."""
 
@@ -34,18 +37,25 @@ LEARNING = 40
 def measure(cluster: str, steps: int) -> dict[str, Any]:
     """Return what was predicted and measured of every mix of a cluster.
 
+    A run that was void, since the machine was too busy, is made again; the last one counts.
+
     Args:
         cluster: its name in `MIXES`.
         steps: measured of each mix.
     """
     _tell(cluster, "one type after the other")
-    whole = read_cluster(CLUSTERS / f"{cluster}.yaml")
-    with tempfile.TemporaryDirectory() as home:
-        training = Training(Path(home), whole, BATCH)
-        try:
-            return _measured(cluster, whole, training, steps)
-        finally:
-            training.abandon()
+    whole, void = read_cluster(CLUSTERS / f"{cluster}.yaml"), 0
+    while True:
+        with tempfile.TemporaryDirectory() as home:
+            training = Training(Path(home), whole, BATCH)
+            try:
+                found = _measured(cluster, whole, training, steps)
+            finally:
+                training.abandon()
+        if not found["void"] or void == AGAIN:
+            return {**found, "void_runs": void}
+        void += 1
+        _tell(cluster, "void, since too many steps were late; again")
 
 
 def _measured(name: str, cluster: Cluster, training: Training, steps: int) -> dict[str, Any]:

@@ -67,7 +67,9 @@ def table(document: Mapping[str, Any]) -> str:
 def verdict(document: Mapping[str, Any]) -> str:
     """Return in words what the errors come to."""
     own, last = (document["errors"][way] for way in ("predicted", "last_ring"))
-    void = " Void: too many steps were late." if document["void"] else ""
+    again = sum(case["void_runs"] for case in document["clusters"].values())
+    void = f" {again} void runs were made again: too many steps were late." if again else ""
+    void += " The last ones are void, too." if document["void"] else ""
     return (
         f"{document['within']} of {document['mixes']} mixes are within {document['limit']:.0%}:"
         f" the median error is {own['median']:.1%}, the worst {own['worst']:.1%}"

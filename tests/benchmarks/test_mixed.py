@@ -55,6 +55,7 @@ def case(*mixes: tuple[float, float, float]) -> dict[str, Any]:
     return {
         "links_bits_per_second": {"fast": 1e9, "slow": 2e8},
         "void": False,
+        "void_runs": 0,
         "alone": {"2xfast": one(0.2, 0.2, 0.2)},
         "mixes": {f"{i + 1}xfast+1xslow": one(*mix) for i, mix in enumerate(mixes)},
     }

@@ -120,4 +120,5 @@ def test_rings_come_back_from_documents() -> None:
     (ring,) = rings_of(old)
     assert ring == Ring((), (), 3, Communication((1.0,), (0.5,)), 7.0)
     assert ring_to_expect([ring], "ab", across=True) == ring
+    assert ring_to_expect([ring, through(1e9, "a", 2)], "ab", across=True) != ring
     assert rings_of({"ready": None, "seconds": None, "world_size": 1}) == ()

@@ -147,7 +147,7 @@ def _best(rings: Sequence[Ring], wanted: frozenset[str]) -> Ring | None:
     exact = [ring for ring in rings if wanted == frozenset(ring.types)]
     if exact:
         return exact[-1]
-    parts = [ring for ring in rings if wanted > frozenset(ring.types)]
+    parts = [ring for ring in rings if ring.types and wanted > frozenset(ring.types)]
     wholes = [ring for ring in rings if wanted < frozenset(ring.types)]
     if wholes and not _told(parts, wanted):
         return min(wholes, key=_slowness)
