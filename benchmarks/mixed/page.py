@@ -10,7 +10,7 @@ from benchmarks.mixed.judging import error
 _ABOUT = """\
 # Mixed types: predicted and measured
 
-Written by `python -m benchmarks.mixed --page docs/mixed.md`.
+Written by `python -m benchmarks.mixed --steps {steps} --page docs/mixed.md`.
 
 **Emulated**: how long devices compute and how fast links are is declared in
 `benchmarks/mixed/clusters`; processes, gradients, collectives and changes of membership are real.
@@ -68,7 +68,7 @@ def verdict(document: Mapping[str, Any]) -> str:
     """Return in words what the errors come to."""
     own, last = (document["errors"][way] for way in ("predicted", "last_ring"))
     again = sum(case["void_runs"] for case in document["clusters"].values())
-    void = f" {again} void runs were made again: too many steps were late." if again else ""
+    void = f" Void, since too many steps were late, and made again: {again}." if again else ""
     void += " The last ones are void, too." if document["void"] else ""
     return (
         f"{document['within']} of {document['mixes']} mixes are within {document['limit']:.0%}:"
