@@ -2,13 +2,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from staves.errors import InputError
 from staves.estimation import GuessedRates, JobProfile, relative_speeds
-from staves.steptime import Communication, Device, Line, StepTimeModel, integer_split
+from staves.hardware import Configuration, Layout
+from staves.steptime import Communication, Device, Line, Ring, StepTimeModel, integer_split
 from staves.training._environment import WorkerDevice
 from staves.training._knowledge import Knowledge
 
@@ -28,7 +30,9 @@ def test_what_a_job_learned_comes_back_as_its_profile() -> None:
     document = Knowledge().learn(model, devices).to_document()
     found = JobProfile.from_knowledge(document, 64)
     assert found.measured == {"a", "b"}
-    assert found == JobProfile(64, {"a": lines(1.0), "b": lines(3.0)}, known, 2)
+    ring = Ring(("a", "b"), ("n",), 2, known)
+    both = {"a": lines(1.0), "b": lines(3.0)}
+    assert found == JobProfile(64, both, known, 2, rings=(ring,))
     rate = found.rates(("b", "a"))(np.array([[1, 1]]))
     assert rate[0] == pytest.approx(64 / integer_split(model, 64).step_seconds)
 
@@ -37,6 +41,34 @@ def test_a_lone_device_tells_nothing_of_communication() -> None:
     model = StepTimeModel((Device("0", "a", *lines(1.0)),), Communication((1.0,), (0.5,)))
     document = Knowledge().learn(model, [WorkerDevice("n/a-0", "a")]).to_document()
     assert JobProfile.from_knowledge(document, 8).communication is None
+
+
+def test_a_mix_is_as_slow_as_the_slowest_ring_of_its_types() -> None:
+    """Learned on one type at a time, the one on the fast link last."""
+    slow, fast = Communication((1.0,), (0.4,)), Communication((1.0,), (0.1,))
+    knowledge = Knowledge()
+    for name, known in (("a", slow), ("b", fast)):
+        pair = tuple(Device(f"{i}", name, *lines(1.0)) for i in range(2))
+        devices = [WorkerDevice(f"{name}{i}/{name}-0", name) for i in range(2)]
+        knowledge = knowledge.learn(StepTimeModel(pair, known), devices)
+    found = JobProfile.from_knowledge(knowledge.to_document(), 8)
+    types = found.type_lines(("a", "b"), {})
+    assert types.communication_of((2, 0)).seconds == (0.4,)
+    assert types.communication_of((0, 2)).seconds == (0.1,)
+    assert types.communication_of((1, 1)).seconds == (0.4,)
+    assert types.communication_of((2, 2)).seconds == pytest.approx((0.6,))
+    assert types.communication_of((0, 1)).seconds == (0.0,)
+
+
+def test_devices_within_a_node_are_told_from_those_over_several() -> None:
+    within = Ring(("a",), ("n",), 2, Communication((1.0,), (0.1,)))
+    over = Ring(("a",), ("n", "o"), 4, Communication((1.0,), (0.6,)))
+    found = JobProfile(8, {"a": lines(1.0)}, over.communication, 4, rings=(within, over))
+    layout = Layout((Configuration({"a": 2}),))
+    known = replace(found, layout=layout).type_lines(("a",), {})
+    assert known.communication_of((2,)).seconds == (0.1,)
+    assert known.communication_of((3,)).seconds == pytest.approx((0.6 * (4 / 3) / 1.5,))
+    assert found.type_lines(("a",), {}).communication_of((2,)).seconds == pytest.approx((0.4,))
 
 
 def test_before_anything_is_known_speeds_count() -> None:

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from staves.errors import InputError
 from staves.estimation import EvenRates, JobProfile, ProfileRates, TypeLines
-from staves.steptime import Communication, Line, even_split, integer_split
+from staves.hardware import Configuration, Layout
+from staves.steptime import Communication, Line, Ring, even_split, integer_split
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -24,17 +25,37 @@ def random_lines(rng: np.random.Generator, types: int) -> TypeLines:
         low = int(rng.integers(0, 4)) if rng.random() < 0.2 else 0
         return low, low + int(rng.integers(1, 40)) if rng.random() < 0.4 else None
 
-    buckets = int(rng.integers(1, 5))
-    ready = np.sort(rng.random(buckets))
-    ready[-1] = 1.0
-    wire = rng.uniform(0, 0.02, buckets)
-    known = Communication(tuple(ready.tolist()), tuple(wire.tolist()))
+    def communication() -> Communication:
+        buckets = int(rng.integers(1, 5))
+        ready = np.sort(rng.random(buckets))
+        ready[-1] = 1.0
+        wire = rng.uniform(0, 0.02, buckets)
+        return Communication(tuple(ready.tolist()), tuple(wire.tolist()))
+
+    def ring() -> Ring:
+        among = tuple(name for name in names if rng.random() < 0.5)
+        nodes = tuple(f"n{i}" for i in range(int(rng.integers(1, 3))))
+        shared = communication()
+        sizes = tuple(rng.integers(0, 100_000, len(shared.ready)).tolist())
+        return Ring(among, nodes, int(rng.integers(2, 6)), shared, 9.0, sizes)
+
+    def layout() -> Layout:
+        shapes = rng.integers(0, 4, (int(rng.integers(1, 4)), types)).tolist()
+        links = [(name, float(rng.uniform(1e6, 1e9))) for name in names if rng.random() < 0.7]
+        return Layout(
+            tuple(Configuration(dict(zip(names, row, strict=True))) for row in shapes),
+            tuple(links),
+        )
+
+    names = tuple(f"t{g}" for g in range(types))
     return TypeLines(
-        tuple(f"t{g}" for g in range(types)),
+        names,
         tuple((line(), line()) for _ in range(types)),
         tuple(bound() for _ in range(types)),
-        known if rng.random() < 0.8 else None,
+        communication() if rng.random() < 0.8 else None,
         int(rng.integers(2, 6)),
+        tuple(ring() for _ in range(int(rng.integers(0, 4)))),
+        layout() if rng.random() < 0.5 else None,
     )
 
 

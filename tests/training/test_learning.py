@@ -179,7 +179,7 @@ def test_knowledge_survives_a_document_and_old_documents_load() -> None:
     knowledge = job.planners[0].knowledge
     assert Knowledge.from_document(knowledge.to_document()) == knowledge
     old = knowledge.to_document()
-    for name in ("cells", "communication_steps"):
+    for name in ("cells", "rings"):
         del old[name]
     loaded = Knowledge.from_document(old)
     assert loaded.lines == knowledge.lines

@@ -43,7 +43,7 @@ class Marks:
     ) -> None:
         self.at(backward).backward()
         for time in ready:
-            self.at(time).bucket_ready()
+            self.at(time).bucket_ready(8)
         for place, time in done:
             self.at(time).bucket_done(place)
         self.at(end).end()
@@ -104,7 +104,7 @@ def test_a_mark_that_is_still_to_come_leaves_the_record_out(missing: int) -> Non
     marks = Marks()
     marks.at(times[0]).begin()
     marks.at(times[1]).backward()
-    marks.at(times[2]).bucket_ready()
+    marks.at(times[2]).bucket_ready(8)
     marks.at(times[3]).bucket_done(0)
     marks.at(times[4]).end()
     record = marks.read(step=0, plan=0, samples=1)
@@ -137,7 +137,7 @@ def test_the_last_of_several_backward_passes_counts() -> None:
     marks = Marks()
     marks.at(0.0).begin()
     marks.at(1.0).backward()
-    marks.at(2.0).bucket_ready()
+    marks.at(2.0).bucket_ready(8)
     marks.step(5.0, [6.0], [(0, 7.0)], 7.0)
     record = marks.read(step=0, plan=0, samples=1)
     assert record is not None

@@ -10,7 +10,7 @@ from staves.errors import InputError
 from staves.hardware import Device, DeviceProfile
 
 if TYPE_CHECKING:
-    from staves.steptime import Line, StepTimeModel
+    from staves.steptime import Line, Ring, StepTimeModel
 
 
 def declared_lines(profile: DeviceProfile) -> tuple[Line, Line]:
@@ -31,7 +31,7 @@ def declared_model(devices: Sequence[Device]) -> StepTimeModel | None:
         if device.type.profile is None:
             return None
         lines[device.name] = declared_lines(device.type.profile)
-    return _model(lines, devices, None)
+    return _model(lines, devices, ())
 
 
 def known_model(knowledge: Mapping[str, Any], devices: Sequence[Device]) -> StepTimeModel | None:
@@ -58,20 +58,20 @@ def known_model(knowledge: Mapping[str, Any], devices: Sequence[Device]) -> Step
     # One device alone shares nothing; of more, what two or more have shared tells.
     if len(devices) > 1 and profile.communication is None:
         return None
-    return _model(lines, devices, profile)
+    return _model(lines, devices, profile.rings)
 
 
 def _model(
-    lines: Mapping[str, tuple[Line, Line]], devices: Sequence[Device], profile: Any
+    lines: Mapping[str, tuple[Line, Line]], devices: Sequence[Device], rings: Sequence[Ring]
 ) -> StepTimeModel:
-    from staves.estimation import TypeLines
-    from staves.steptime import Communication, StepTimeModel
+    from staves.steptime import FREE, StepTimeModel, ring_to_expect
     from staves.steptime import Device as TimedDevice
 
-    communication = Communication((1.0,), (0.0,))
-    if profile is not None and profile.communication is not None and len(devices) > 1:
-        known = TypeLines((), (), (), profile.communication, profile.world_size)
-        communication = known.communication_of(len(devices))
+    types, nodes = {d.type.name for d in devices}, {d.node for d in devices}
+    links = [d.link_bits_per_second for d in devices if d.link_bits_per_second is not None]
+    slowest = min(links, default=None)
+    ring = ring_to_expect(rings, types, across=len(nodes) > 1, bits_per_second=slowest)
+    communication = FREE if ring is None or len(devices) < 2 else ring.of(len(devices))
     timed = []
     for device in devices:
         bounds = device.type.profile

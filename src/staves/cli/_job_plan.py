@@ -15,7 +15,14 @@ from staves.cli._output import warn
 from staves.cli._service import service_packages
 from staves.engines.local import staves_home
 from staves.errors import InputError
-from staves.hardware import Cluster, Configuration, peak_teraflops, read_cluster, this_machine
+from staves.hardware import (
+    Cluster,
+    Configuration,
+    Layout,
+    peak_teraflops,
+    read_cluster,
+    this_machine,
+)
 
 if TYPE_CHECKING:
     from staves.estimation import JobProfile
@@ -195,7 +202,7 @@ def _past_profile(job: Job, spans: Sequence[Span], cluster: Cluster) -> JobProfi
     if not batch:
         return None
     if job.knowledge and job.knowledge.get("lines"):
-        return JobProfile.from_knowledge(job.knowledge, batch)
+        return JobProfile.from_knowledge(job.knowledge, batch, layout=Layout.of(cluster))
     if not step or not spans or len(spans[-1].devices) != 1:
         return None
     types = {device.name: device.type.name for device in cluster.devices()}

@@ -10,7 +10,8 @@ from typing import Any
 from staves.errors import InputError
 from staves.estimation._rates import GuessedRates, ProfileRates
 from staves.estimation._steps import TypeLines
-from staves.steptime import Communication, Line, type_of
+from staves.hardware import Layout
+from staves.steptime import Communication, Line, Ring, rings_of, type_of
 
 Lines = tuple[Line, Line]
 
@@ -28,6 +29,9 @@ class JobProfile:
         communication: as measured with `world_size` devices; None before two have run together.
         world_size: devices that shared the gradients when `communication` was measured.
         bounds: fewest and most samples that a device of a type may hold, where there are bounds.
+        rings: what communication took among which types, the newest last: a mixed ring is as slow
+            as its slowest part. Where there is none, `communication` holds for all.
+        layout: of the nodes of the cluster; None where it is not known.
 
     Raises:
         InputError: the batch is below 1.
@@ -38,6 +42,8 @@ class JobProfile:
     communication: Communication | None = None
     world_size: int = 1
     bounds: Mapping[str, tuple[int, int | None]] = field(default_factory=dict)
+    rings: tuple[Ring, ...] = ()
+    layout: Layout | None = None
 
     def __post_init__(self) -> None:
         if self.batch < 1:
@@ -49,34 +55,40 @@ class JobProfile:
         document: Mapping[str, Any] | None,
         batch: int,
         bounds: Mapping[str, tuple[int, int | None]] | None = None,
+        layout: Layout | None = None,
     ) -> JobProfile:
         """Return the profile of a job that has learned `document` (`Knowledge.to_document`).
 
         Args:
             document: None where it has learned nothing yet.
             batch: total batch, samples a step.
-            bounds: as in the class.
+            bounds, layout: as in the class.
 
         Raises:
             InputError: the document is not of that form.
         """
         if document is None:
-            return cls(batch, bounds=bounds or {})
+            return cls(batch, bounds=bounds or {}, layout=layout)
         try:
             lines = {
                 name: (Line(*forward), Line(*backward))
                 for key, (forward, backward) in document["lines"].items()
                 if (name := type_of(key)) is not None
             }
-            ready, seconds = document["ready"], document["seconds"]
-            world_size = int(document["world_size"])
-            shared = ready is not None and world_size > 1
-            communication = Communication(tuple(ready), tuple(seconds)) if shared else None
+            rings = tuple(ring for ring in rings_of(document) if ring.devices > 1)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise InputError(
                 f"the job's knowledge is malformed: {error!r}", hint="it is measured again"
             ) from error
-        return cls(batch, lines, communication, world_size, bounds or {})
+        return cls(
+            batch,
+            lines,
+            rings[-1].communication if rings else None,
+            rings[-1].devices if rings else 1,
+            bounds or {},
+            rings,
+            layout,
+        )
 
     @classmethod
     def from_step(
@@ -139,6 +151,8 @@ class JobProfile:
             tuple(self.bounds.get(name, (0, None)) for name in types),
             self.communication,
             self.world_size,
+            self.rings,
+            self.layout,
         )
 
     def _lines_of(self, name: str, relative_speed: Mapping[str, float]) -> Lines:

@@ -13,7 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from staves.errors import InputError
-from staves.steptime import Communication, Device, Line, StepTimeModel, ring_share
+from staves.hardware import Layout
+from staves.steptime import (
+    FREE,
+    Communication,
+    Device,
+    Line,
+    Ring,
+    StepTimeModel,
+    ring_share,
+    ring_to_expect,
+)
 
 Array = NDArray[np.float64]
 
@@ -31,6 +41,10 @@ class TypeLines:
         communication: as measured with `world_size` devices, None where it is not known: then
             gradients cost nothing here. A ring sends 2 (n - 1) / n of the bytes over each link.
         world_size: at least 2 where communication is known.
+        rings: by types; where there are any, each configuration has the communication of the ring
+            that tells most of it (`ring_to_expect`), else all have the one above.
+        layout: of the nodes; None where they are not known: then a configuration may be in one
+            node or over several.
 
     Raises:
         InputError: communication of fewer than two devices.
@@ -41,18 +55,49 @@ class TypeLines:
     bounds: tuple[tuple[int, int | None], ...]
     communication: Communication | None = None
     world_size: int = 1
+    rings: tuple[Ring, ...] = ()
+    layout: Layout | None = None
 
     def __post_init__(self) -> None:
         if self.communication is not None and self.world_size < 2:
             raise InputError("communication is measured between two devices at least")
 
-    def communication_of(self, devices: int) -> Communication:
-        """Return the communication of that many devices."""
-        known = self.communication
-        if known is None:
-            return Communication((1.0,), (0.0,))
-        factor = ring_share(devices) / ring_share(self.world_size)
-        return Communication(known.ready, tuple(float(s * factor) for s in known.seconds))
+    def communication_of(self, counts: tuple[int, ...]) -> Communication:
+        """Return the communication of one configuration."""
+        devices, ring = sum(counts), self._ring_of(counts)
+        return FREE if ring is None or devices < 2 else ring.of(devices)
+
+    def _ring_of(self, counts: tuple[int, ...]) -> Ring | None:
+        """Return the ring that tells most of a configuration."""
+        if self.communication is None:
+            return None
+        used = tuple(place for place, count in enumerate(counts) if count)
+        across = None if self.layout is None else bool(self._across(np.array([counts]))[0])
+        key = used, across
+        if key not in self._expected:
+            types = [self.types[g] for g in used]
+            links = dict(self.layout.links) if self.layout else {}
+            slowest = min((links[name] for name in types if name in links), default=None)
+            ring = ring_to_expect(self.rings, types, across=across, bits_per_second=slowest)
+            self._expected[key] = ring or Ring((), (), self.world_size, self.communication)
+        return self._expected[key]
+
+    def _across(self, configurations: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return of which configurations (C, G) no node has all devices, (C,)."""
+        fits = np.all(configurations[:, None, :] <= self._shapes, axis=2)
+        across: NDArray[np.bool_] = ~np.any(fits, axis=1)
+        return across
+
+    @cached_property
+    def _shapes(self) -> NDArray[np.int64]:
+        """Devices by type of each node that is unlike the others, (S, G)."""
+        shapes = self.layout.shapes if self.layout else ()
+        rows = [[shape.count(name) for name in self.types] for shape in shapes]
+        return np.array(rows, dtype=np.int64).reshape(len(rows), len(self.types))
+
+    @cached_property
+    def _expected(self) -> dict[tuple[tuple[int, ...], bool | None], Ring]:
+        return {}
 
     def model(self, counts: tuple[int, ...]) -> StepTimeModel:
         """Return the step-time model of one configuration, devices in the order of the types."""
@@ -64,7 +109,7 @@ class TypeLines:
                 )
                 for index in range(count)
             ),
-            self.communication_of(sum(counts)),
+            self.communication_of(counts),
         )
 
     def step_seconds(self, batch: int, configurations: NDArray[np.int64]) -> Array:
@@ -86,11 +131,30 @@ class TypeLines:
         caps = np.minimum(caps, np.maximum(batch, minimums))
         fits = configurations.any(axis=1)
         fits &= (configurations @ minimums <= batch) & (configurations @ caps >= batch)
-        rows = np.flatnonzero(fits)
-        if len(rows):
-            filling = _Filling(self, batch, configurations[rows], minimums, caps)
+        for ring, rows in self._by_ring(configurations, np.flatnonzero(fits)):
+            filling = _Filling(self, ring, batch, configurations[rows], minimums, caps)
             result[rows] = filling.step_seconds()
         return result
+
+    def _by_ring(
+        self, configurations: NDArray[np.int64], rows: NDArray[np.intp]
+    ) -> list[tuple[Ring | None, NDArray[np.intp]]]:
+        """Return the rows by the ring that tells most of their configurations."""
+        if not len(rows):
+            return []
+        if self.communication is None or not self.rings:
+            return [(self._ring_of(tuple(configurations[rows[0]].tolist())), rows)]
+        used = configurations[rows] > 0
+        if self.layout is not None:
+            used = np.column_stack([used, self._across(configurations[rows])])
+        kinds, kind_of = np.unique(used, axis=0, return_inverse=True)
+        kind_of = kind_of.reshape(-1)
+        rings: dict[int, tuple[Ring | None, list[NDArray[np.intp]]]] = {}
+        for kind in range(len(kinds)):
+            own = rows[kind_of == kind]
+            ring = self._ring_of(tuple(configurations[own[0]].tolist()))
+            rings.setdefault(id(ring), (ring, []))[1].append(own)
+        return [(ring, np.concatenate(several)) for ring, several in rings.values()]
 
     @cached_property
     def _bounds(self) -> tuple[Array, Array]:
@@ -113,6 +177,7 @@ class _Filling:
     def __init__(
         self,
         lines: TypeLines,
+        ring: Ring | None,
         batch: int,
         configurations: NDArray[np.int64],
         minimums: Array,
@@ -122,10 +187,10 @@ class _Filling:
         self.has = configurations > 0
         self.minimums = np.broadcast_to(minimums, configurations.shape)
         self.table = lines.table
-        known = lines.communication or Communication((1.0,), (0.0,))
+        known = FREE if ring is None else ring.communication
         self.ready = np.array(known.ready)
         devices = configurations.sum(axis=1)
-        factor = ring_share(devices) / ring_share(max(lines.world_size, 2))
+        factor = ring_share(devices) / ring_share(2 if ring is None else ring.devices)
         wire = np.cumsum(np.array(known.seconds)[::-1])[::-1]
         self.wire = factor[:, None] * wire  # (C, K): from each bucket to the last
         self._invertible()

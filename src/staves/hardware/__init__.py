@@ -10,6 +10,7 @@ from staves.hardware._configuration import Configuration
 from staves.hardware._file import cluster_schema, parse_cluster, read_cluster, to_document
 from staves.hardware._gpu_names import device_type_from_name
 from staves.hardware._known import KNOWN_TYPES, LOCAL_CPU, known_type, peak_teraflops
+from staves.hardware._layout import Layout
 from staves.hardware._machine import this_machine, visible_gpus
 from staves.hardware._types import MISSES_ALLOWED, DeviceProfile, DeviceType, Pace
 
@@ -23,6 +24,7 @@ __all__ = [
     "Device",
     "DeviceProfile",
     "DeviceType",
+    "Layout",
     "Node",
     "Pace",
     "cluster_schema",

@@ -21,12 +21,14 @@ class Device:
         type: its type.
         node: the name of its node.
         index: its number among the devices of its type in its node, from 0.
+        link_bits_per_second: speed of its node's network link; None where it is not declared.
     """
 
     name: str
     type: DeviceType
     node: str
     index: int
+    link_bits_per_second: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,13 @@ class Cluster:
     def devices(self) -> tuple[Device, ...]:
         """Return every device: by node, then in the node's order of types, then by index."""
         return tuple(
-            Device(f"{node.name}/{name}-{index}", self.types[name], node.name, index)
+            Device(
+                f"{node.name}/{name}-{index}",
+                self.types[name],
+                node.name,
+                index,
+                node.link_bits_per_second,
+            )
             for node in self.nodes
             for name, count in node.devices.items()
             for index in range(count)

@@ -16,7 +16,7 @@ from staves.estimation import (
     Measurements,
     worth_measuring,
 )
-from staves.hardware import Cluster
+from staves.hardware import Cluster, Layout
 from staves.scheduling import Doubt, Rates
 from staves.service._history import cells_of
 from staves.service._learning import node_sizes
@@ -25,13 +25,16 @@ from staves.service._rows import Job, Round, Span
 _UNKNOWN_BATCH = 32  # samples; only ratios of rates count before anything is known
 
 
-def profile_of(job: Job, status: Status | None, cluster: Cluster) -> JobProfile:
+def profile_of(
+    job: Job, status: Status | None, cluster: Cluster, layout: Layout | None = None
+) -> JobProfile:
     """Return the job's profile: its fits, or else what one device alone took for a step.
 
     Args:
         job: as it is stored.
         status: of its attempt under way, if there is one.
         cluster: its emulated types say how many samples a device can hold.
+        layout: its; None where no rates are asked for.
     """
     progress = progress_of(job, status)
     batch = int(progress.get("batch") or job.spec.reference or _UNKNOWN_BATCH)
@@ -41,7 +44,7 @@ def profile_of(job: Job, status: Status | None, cluster: Cluster) -> JobProfile:
         for name, kind in cluster.types.items()
         if kind.profile is not None
     }
-    profile = JobProfile.from_knowledge(knowledge, batch, bounds)
+    profile = JobProfile.from_knowledge(knowledge, batch, bounds, layout)
     step = progress.get("step_seconds")
     alone = status is not None and len(status.devices) == 1
     if profile.lines or step is None or status is None or not alone:

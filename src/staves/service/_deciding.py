@@ -11,7 +11,7 @@ import numpy as np
 from staves.engines._base import Status
 from staves.estimation import CollaborativeFilter, JobProfile, relative_speeds
 from staves.estimation.filtering import PROBE_COST
-from staves.hardware import Allocation, Cluster, Device, peak_teraflops
+from staves.hardware import Allocation, Cluster, Device, Layout, peak_teraflops
 from staves.scheduling import (
     Counts,
     Decision,
@@ -114,7 +114,8 @@ def decide(
     devices = cluster.devices()
     types = tuple(cluster.configuration)
     type_of = {device.name: device.type.name for device in devices}
-    profiles = [profile_of(c.job, c.status, cluster) for c in candidates]
+    layout = Layout.of(cluster)
+    profiles = [profile_of(c.job, c.status, cluster, layout) for c in candidates]
     priors = {name: value for name in types if (value := peak_teraflops(name)) is not None}
     speeds = relative_speeds([*profiles, *others], priors)
     current = _current(candidates, devices)

@@ -15,6 +15,7 @@ from staves.steptime._model import (
     ring_share,
 )
 from staves.steptime._regression import LineFit, fit_cells, pooled_shape
+from staves.steptime._rings import FREE, Ring, ring_to_expect, rings_of
 from staves.steptime._split import (
     FractionalSplit,
     Split,
@@ -26,6 +27,7 @@ from staves.steptime._sweep import Sweep, Tangent, integer_step_seconds
 from staves.steptime._types import type_key, type_of
 
 __all__ = [
+    "FREE",
     "Bottleneck",
     "Cell",
     "Communication",
@@ -33,6 +35,7 @@ __all__ = [
     "FractionalSplit",
     "Line",
     "LineFit",
+    "Ring",
     "Split",
     "StepTimeModel",
     "Sweep",
@@ -52,6 +55,8 @@ __all__ = [
     "pooled_shape",
     "read_model",
     "ring_share",
+    "ring_to_expect",
+    "rings_of",
     "robust_variance",
     "to_document",
     "type_key",

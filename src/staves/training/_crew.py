@@ -168,6 +168,7 @@ class SupervisedCrew:
                 "name": device.name,
                 "type": device.type,
                 "profile": device.profile.to_document() if device.profile else None,
+                "link": device.link,
             },
         }
         self._channel.send("hello", **asdict(Joiner(fingerprint, about)), fixed=fixed)

@@ -16,20 +16,31 @@ Launcher = Literal["none", "torchrun", "staves"]
 
 @dataclass(frozen=True, slots=True)
 class WorkerDevice:
-    """The device this process computes on, as its launcher named it."""
+    """The device this process computes on, as its launcher named it.
+
+    `link` is the declared speed of its node's link in bits per second, None where there is none.
+    """
 
     name: str
     type: str
     profile: DeviceProfile | None = None
+    link: float | None = None
+
+    @property
+    def node(self) -> str:
+        """The node that it is in: `node/type-0` names it; "" where the name says nothing."""
+        return self.name.rpartition("/")[0]
 
     @classmethod
     def from_document(cls, document: dict[str, Any]) -> WorkerDevice:
-        """Return the device that a JSON document describes: name, type and perhaps a profile."""
+        """Return the device that a JSON document describes: name, type, perhaps a profile
+        and a link."""
         profile = document.get("profile")
         return cls(
             document["name"],
             document["type"],
             None if profile is None else DeviceProfile.from_document(profile),
+            document.get("link"),
         )
 
 

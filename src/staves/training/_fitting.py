@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from staves.steptime import (
+    FREE,
     Cell,
     Communication,
     Device,
@@ -27,7 +28,7 @@ from staves.steptime import (
     typical,
 )
 from staves.training._environment import WorkerDevice
-from staves.training._knowledge import Knowledge, Phase, Phases
+from staves.training._knowledge import Knowledge, Phase, Phases, ring
 from staves.training._timing import StepRecord
 
 Records = Sequence[Sequence[StepRecord]]
@@ -35,7 +36,7 @@ Records = Sequence[Sequence[StepRecord]]
 
 _PHASES: tuple[Phase, ...] = ("forward", "backward", "data", "update")
 _MEMORY = 100.0  # steps that the communication known so far counts as at most
-_OF_OTHERS = 5.0  # and where it was measured over another number of devices
+_OF_OTHERS = 5.0  # and where it was measured over another number of devices, or other nodes
 _LEAST_DEVIATION = 1e-3  # of a ready share: a few equal readings are not exact ones
 _POOLED_WEIGHT = 4.0  # readings that the ranks' common variance counts as in each one's own
 
@@ -96,7 +97,7 @@ def observe(
     for key, news in of_type.items():
         pooled: Phases = {phase: pool([new[phase] for new in news]) for phase in _PHASES}
         cells[key] = _merged(cells.get(key), pooled)
-    return _observe_communication(replace(knowledge, cells=cells), records)
+    return _observe_communication(replace(knowledge, cells=cells), records, devices)
 
 
 def fit_model(
@@ -130,7 +131,7 @@ def fit_model(
             zip(devices, fits["forward"], fits["backward"], bounds, strict=True)
         )
     )
-    communication = knowledge.communication or Communication((1.0,), (0.0,))
+    communication = knowledge.communication_of(devices) or FREE
     return FittedModel(
         StepTimeModel(fitted, communication), tuple(fits["forward"]), tuple(fits["backward"])
     )
@@ -183,7 +184,9 @@ def _merged(older: Phases | None, newer: Phases) -> Phases:
     return {phase: merge(older.get(phase, ()), newer[phase]) for phase in _PHASES}
 
 
-def _observe_communication(knowledge: Knowledge, records: Records) -> Knowledge:
+def _observe_communication(
+    knowledge: Knowledge, records: Records, devices: Sequence[WorkerDevice]
+) -> Knowledge:
     """Take in the buckets' ready shares and wire times from the steps that all ranks measured."""
     by_step: list[dict[int, StepRecord]] = [{r.step: r for r in own} for own in records]
     common = sorted(set.intersection(*(set(own) for own in by_step)))
@@ -200,25 +203,19 @@ def _observe_communication(knowledge: Knowledge, records: Records) -> Knowledge:
     ready = _ready(
         np.array([[np.asarray(own[s].ready) / own[s].backward for own in by_step] for s in steps])
     )
-    world_size = len(records)
-    known = knowledge.communication_of(world_size)
-    if known is not None and len(known.ready) == buckets:
-        most = _MEMORY if knowledge.world_size == world_size else _OF_OTHERS
-        before, now = min(knowledge.communication_steps, most), float(len(steps))
-        share = now / (before + now)
-        seconds = share * seconds + (1 - share) * np.array(known.seconds)
-        ready = share * ready + (1 - share) * np.array(known.ready)
-        counted = min(before + now, _MEMORY)
-    else:
-        counted = min(float(len(steps)), _MEMORY)
+    known, new = knowledge.ring_of(devices), ring(devices, FREE)
+    new = replace(new, sizes=by_step[0][steps[-1]].sizes)
+    before, now = 0.0, float(len(steps))
+    if known is not None and len(known.communication.ready) == buckets:
+        same = (known.devices, known.nodes) == (new.devices, new.nodes)
+        before = min(known.steps, _MEMORY if same else _OF_OTHERS)
+        share, old = now / (before + now), known.of(new.devices)
+        seconds = share * seconds + (1 - share) * np.array(old.seconds)
+        ready = share * ready + (1 - share) * np.array(old.ready)
     ready[-1] = 1.0
     communication = Communication(tuple(float(r) for r in ready), tuple(float(s) for s in seconds))
-    return replace(
-        knowledge,
-        communication=communication,
-        world_size=world_size,
-        communication_steps=counted,
-    )
+    counted = min(before + now, _MEMORY)
+    return knowledge.with_ring(replace(new, communication=communication, steps=counted))
 
 
 def _ready(shares: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -7,13 +7,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from staves.steptime import (
+    FREE,
     Cell,
     Communication,
     Device,
     Line,
+    Ring,
     StepTimeModel,
     fit_cells,
-    ring_share,
+    ring_to_expect,
+    rings_of,
     type_key,
 )
 from staves.training._environment import WorkerDevice
@@ -32,26 +35,47 @@ class Knowledge:
         lines: forward and backward lines as last fitted.
         cells: the measurements behind them; a device that has changed has none until it is measured
             again, and its line tells the shape meanwhile.
-        communication: as last seen over `world_size` devices, in `communication_steps` steps.
+        rings: what sharing gradients took, a ring for each set of types, in one node or over
+            several; the last one measured stands last.
     """
 
     lines: dict[str, Lines] = field(default_factory=dict)
-    communication: Communication | None = None
-    world_size: int = 1
     cells: dict[str, Phases] = field(default_factory=dict)
-    communication_steps: float = 0.0
+    rings: tuple[Ring, ...] = ()
+
+    @property
+    def communication(self) -> Communication | None:
+        """As last seen."""
+        return self.rings[-1].communication if self.rings else None
 
     def lines_of(self, device: WorkerDevice) -> Lines | None:
         """Return what is known of this device, or else of its type."""
         return self.lines.get(device.name) or self.lines.get(type_key(device.type))
 
-    def communication_of(self, world_size: int) -> Communication | None:
-        """Return the communication of that many ranks: a ring sends 2 (n - 1) / n of the bytes."""
-        known = self.communication
-        if known is None or self.world_size < 2:
-            return known
-        factor = float(ring_share(world_size) / ring_share(self.world_size))
-        return Communication(known.ready, tuple(s * factor for s in known.seconds))
+    def ring_of(self, devices: Sequence[WorkerDevice]) -> Ring | None:
+        """Return the ring measured of their types, as they are in one node or over several; or
+        None."""
+        blank = ring(devices, FREE)
+        return next((known for known in self.rings if _alike(known, blank)), None)
+
+    def communication_of(self, devices: Sequence[WorkerDevice]) -> Communication | None:
+        """Return the communication to expect of these devices (`ring_to_expect`)."""
+        if not self.rings:
+            return None
+        own = self.ring_of(devices)
+        if len(devices) == 1:
+            return FREE if own is None else own.communication
+        types = {device.type for device in devices}
+        across = len({device.node for device in devices}) > 1
+        links = [device.link for device in devices if device.link is not None]
+        slowest = min(links, default=None)
+        expected = ring_to_expect(self.rings, types, across=across, bits_per_second=slowest)
+        return self.communication if expected is None else expected.of(len(devices))
+
+    def with_ring(self, new: Ring) -> Knowledge:
+        """Return the knowledge with `new` in the place of what was measured of its like."""
+        others = tuple(known for known in self.rings if not _alike(known, new))
+        return replace(self, rings=(*others, new))
 
     def learn(self, model: StepTimeModel, devices: Sequence[WorkerDevice]) -> Knowledge:
         """Return the knowledge with a fitted model taken in.
@@ -69,9 +93,10 @@ class Knowledge:
                     fit_cells(of_type["forward"], before[0] or fitted.forward).line,
                     fit_cells(of_type["backward"], before[1] or fitted.backward).line,
                 )
-        return replace(
-            self, lines=lines, communication=model.communication, world_size=len(devices)
-        )
+        own, shared = self.ring_of(devices), ring(devices, model.communication)
+        if own is not None:
+            shared = replace(shared, steps=own.steps, sizes=own.sizes)
+        return replace(self, lines=lines).with_ring(shared)
 
     def forget(self, names: Iterable[str]) -> Knowledge:
         """Return the knowledge without the measurements of these devices: they have changed."""
@@ -80,15 +105,15 @@ class Knowledge:
 
     def to_document(self) -> dict[str, Any]:
         """Return plain values, for a checkpoint."""
-        communication = self.communication
+        last = self.rings[-1] if self.rings else None
         return {
             "lines": {
                 name: [[line.fixed, line.per_sample, line.floor] for line in pair]
                 for name, pair in self.lines.items()
             },
-            "ready": list(communication.ready) if communication else None,
-            "seconds": list(communication.seconds) if communication else None,
-            "world_size": self.world_size,
+            "ready": list(last.communication.ready) if last else None,
+            "seconds": list(last.communication.seconds) if last else None,
+            "world_size": last.devices if last else 1,
             "cells": {
                 name: {
                     phase: [[c.batch, c.weight, c.seconds, c.variance] for c in cells]
@@ -96,7 +121,7 @@ class Knowledge:
                 }
                 for name, phases in self.cells.items()
             },
-            "communication_steps": self.communication_steps,
+            "rings": [known.to_document() for known in self.rings],
         }
 
     @classmethod
@@ -106,19 +131,23 @@ class Knowledge:
             name: (Line(*forward), Line(*backward))
             for name, (forward, backward) in document["lines"].items()
         }
-        ready, seconds = document["ready"], document["seconds"]
-        communication = None if ready is None else Communication(tuple(ready), tuple(seconds))
         cells: dict[str, Phases] = {
             name: {phase: tuple(Cell(*row) for row in rows) for phase, rows in phases.items()}
             for name, phases in document.get("cells", {}).items()
         }
-        return cls(
-            lines,
-            communication,
-            document["world_size"],
-            cells,
-            document.get("communication_steps", 0.0),
-        )
+        return cls(lines, cells, rings_of(document))
+
+
+def ring(devices: Sequence[WorkerDevice], communication: Communication) -> Ring:
+    """Return the ring of these devices."""
+    types, nodes = {d.type for d in devices}, {d.node for d in devices}
+    return Ring(tuple(sorted(types)), tuple(sorted(nodes)), len(devices), communication)
+
+
+def _alike(one: Ring, other: Ring) -> bool:
+    """Whether one is measured in place of the other: a device alone has no ring to speak of."""
+    alone = one.devices == 1
+    return (one.types, one.across, alone) == (other.types, other.across, other.devices == 1)
 
 
 def known_devices(
@@ -126,7 +155,7 @@ def known_devices(
 ) -> StepTimeModel | None:
     """Return the model of these devices from what is known; None where one of them is not."""
     lines = [knowledge.lines_of(device) for device in devices]
-    communication = knowledge.communication_of(len(devices))
+    communication = knowledge.communication_of(devices)
     if communication is None or any(pair is None for pair in lines):
         return None
     return StepTimeModel(

@@ -2,8 +2,9 @@
 
 A device profile declares how long a forward and a backward pass take. The pacer waits: before the
 backward pass until the declared forward time has gone, and in the communication hook until each
-gradient bucket is due (the backward time spread over the buckets by their bytes). Data, gradients,
-collectives and membership stay real; only compute *durations* are declared.
+gradient bucket is due (the backward time spread over the buckets by their bytes). Between nodes
+that declare a link, reduced buckets are held back to it (`_links.py`). Data, gradients, collectives
+and membership stay real; only *durations* are declared.
 
 Real work that is late cannot be paced: that is a missed deadline. Figures with more than
 `staves.hardware.MISSES_ALLOWED` of their steps missed are void.
@@ -14,6 +15,7 @@ from __future__ import annotations
 import time
 
 from staves.hardware import DeviceProfile
+from staves.training._links import Link
 
 
 class Pacer:
@@ -23,6 +25,7 @@ class Pacer:
         steps: that were counted.
         missed: of these, with a missed deadline.
         late_seconds: by which waits began too late, all together.
+        link: over which gradients go; None: over this machine's memory alone.
     """
 
     def __init__(self, profile: DeviceProfile) -> None:
@@ -30,6 +33,7 @@ class Pacer:
         self.steps = 0
         self.missed = 0
         self.late_seconds = 0.0
+        self.link: Link | None = None
         self._origin = 0.0
         self._length = 0.0
         self._late = False

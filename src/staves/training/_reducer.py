@@ -18,6 +18,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import GradBucket
 from torch.futures import Future
 
+from staves.training._links import Link
 from staves.training._noise import GradientNorms
 from staves.training._pacing import Pacer
 from staves.training._timing import StepTimer
@@ -86,7 +87,7 @@ class WeightedReducer:
             self._ready_elements += buffer.numel()
             last = bucket.is_last()
             self._pacer.bucket(1.0 if last else self._ready_elements / self._elements)
-        place = self._timer.bucket_ready()
+        place = self._timer.bucket_ready(buffer.nbytes)
         if self.weight == 0.0:
             buffer.zero_()  # 0 x NaN is NaN: a rank without samples must add nothing
         elif self.weight != 1.0:
@@ -98,7 +99,8 @@ class WeightedReducer:
             elif self.veto:
                 buffer[0] = math.nan
         timer = self._timer
-        reduced = self._sum(buffer, lambda: timer.bucket_done(place), self._devices)
+        link = None if self._pacer is None else self._pacer.link
+        reduced = self._sum(buffer, lambda: timer.bucket_done(place), self._devices, link)
         self.launched += 1
         return reduced
 
@@ -107,6 +109,7 @@ class WeightedReducer:
         buffer: torch.Tensor,
         done: Callable[[], None],
         devices: list[int | str | torch.device] | None,
+        link: Link | None = None,
     ) -> Future[torch.Tensor]:
         """Sum `buffer` over all ranks; the future is ours, to be failed where it never ends."""
         # What `dist.all_reduce` checks on its way there costs as much as a small sum.
@@ -118,15 +121,22 @@ class WeightedReducer:
         # must never be the one to destroy the group, which waits for that very thread.
         settle, failures = self._settle, self._failures
 
-        def complete(reduced: Future[Any]) -> None:
+        def arrived() -> None:
             done()
+            settle(future, buffer)
+
+        def complete(reduced: Future[Any]) -> None:
             try:
                 reduced.value()
             except Exception as error:
+                done()
                 failures.append(error)
                 settle(future, error)
             else:
-                settle(future, buffer)
+                if link is None:
+                    arrived()
+                else:
+                    link.carry(buffer.nbytes, arrived)
 
         work.get_future().add_done_callback(complete)
         return future

@@ -24,6 +24,7 @@ from staves.training._environment import Environment
 from staves.training._exchange import Exchange
 from staves.training._figures import Figures
 from staves.training._interrupt import NOTICE_WITHIN, Interrupted, notice_comes, of_a_collective
+from staves.training._links import Link
 from staves.training._loader import Loader, Ticket
 from staves.training._measuring import step_timer
 from staves.training._memory import LocalMemory
@@ -388,6 +389,8 @@ class Session:
         devices = [device for device, _ in generation.seats]
         self.planning.make(devices, caps, self._exchange, rank=self.rank)
         self._group = group
+        if self.pacer is not None:
+            self.pacer.link = Link.of(devices)
         self._wrap()
         self.stepper.short_of_memory = False
         if self.loader is not None:

@@ -70,7 +70,8 @@ class StepRecord:
     that is all but this pass); `data` of it went by waiting for the loader's first micro-batch,
     `update` of it in the optimizers, after the step before. `backward` runs from there to the last
     bucket's readiness; `ready[j]` is when bucket j was ready, counted from the start of the
-    backward pass; `wire[j]` is how long this rank saw bucket j under way. `delay` is how long the
+    backward pass; `wire[j]` is how long this rank saw bucket j under way, and `sizes[j]` its bytes,
+    where they are known. `delay` is how long the
     host kept the step from running (`_contention.py`). Seconds.
     """
 
@@ -86,6 +87,7 @@ class StepRecord:
     update: float = 0.0
     micro_steps: int = 1
     delay: float = 0.0
+    sizes: tuple[int, ...] = ()
 
     @property
     def compute(self) -> float:
@@ -103,6 +105,7 @@ class _Marks:
     backward: object = None
     end: object = None
     ready: list[object] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
     done: dict[int, object] = field(default_factory=dict)
     updates: list[tuple[object, object]] = field(default_factory=list)
     delayed: float = 0.0
@@ -170,11 +173,12 @@ class StepTimer:
     def backward(self) -> None:
         """The last backward pass of the step starts here."""
         self._marks.backward = self.clock.now()
-        self._marks.ready, self._marks.done = [], {}
+        self._marks.ready, self._marks.sizes, self._marks.done = [], [], {}
 
-    def bucket_ready(self) -> int:
-        """A bucket is ready; return its place in the order."""
+    def bucket_ready(self, size: int) -> int:
+        """A bucket of `size` bytes is ready; return its place in the order."""
         self._marks.ready.append(self.clock.now())
+        self._marks.sizes.append(size)
         return len(self._marks.ready) - 1
 
     def bucket_done(self, place: int) -> None:
@@ -243,4 +247,5 @@ class StepTimer:
             update=sum(updates_at[1::2]) - sum(updates_at[::2]),
             micro_steps=marks.micro_steps,
             delay=marks.delayed,
+            sizes=tuple(marks.sizes),
         )

@@ -17,6 +17,7 @@ def to_document(device: Device) -> dict[str, Any]:
         "profile": None if profile is None else profile.to_document(),
         "node": device.node,
         "index": device.index,
+        "link": device.link_bits_per_second,
     }
 
 
@@ -28,4 +29,4 @@ def from_document(document: dict[str, Any]) -> Device:
         document["memory_bytes"],
         None if profile is None else DeviceProfile.from_document(profile),
     )
-    return Device(document["name"], kind, document["node"], document["index"])
+    return Device(document["name"], kind, document["node"], document["index"], document.get("link"))

@@ -60,4 +60,6 @@ def of_all_devices(devices: Sequence[Device], local_ranks: Mapping[str, int]) ->
 def _about(device: Device) -> dict[str, Any]:
     profile = device.type.profile
     emulation = {} if profile is None else {"profile": profile.to_document()}
-    return {"name": device.name, "type": device.type.name, **emulation}
+    link = device.link_bits_per_second
+    declared = {} if link is None else {"link": link}
+    return {"name": device.name, "type": device.type.name, **emulation, **declared}
