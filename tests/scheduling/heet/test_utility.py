@@ -126,6 +126,15 @@ def test_unknown_work_lasts_as_long_again_and_ten_minutes_at_least() -> None:
     assert remaining_seconds(old, table, rates(table)) == pytest.approx([20000, 10000, 5000])
 
 
+def test_steps_of_a_fixed_batch_pass_at_one_speed() -> None:
+    """300 steps, which take 0.5 s each now, though the reference samples say 1,000 s."""
+    table = as_table([(1,)], 1)
+    job = JobView("a", 0.0, lambda table: np.full(len(table), 4.0), remaining=4000.0)
+    assert remaining_seconds(job, table, job.rates(table)) == pytest.approx([1000])
+    fixed = replace(job, step_work=2.0, steps_left=300.0)
+    assert remaining_seconds(fixed, table, job.rates(table)) == pytest.approx([150])
+
+
 def test_jobs_of_unknown_work_rank_by_what_they_have_had() -> None:
     rates = Scaling((1.0,))
     jobs = tuple(

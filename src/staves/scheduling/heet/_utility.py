@@ -140,7 +140,13 @@ def remaining_seconds(job: JobView, table: Table, rates: Array) -> Array:
 
 
 def _work_left(job: JobView, table: Table, rates: Array) -> float:
-    """Return the reference samples that are left, known or guessed; 0 where nothing runs it."""
+    """Return the reference samples that are left, known or guessed; 0 where nothing runs it.
+
+    Steps of a fixed batch are worth more and more of them, but pass at one speed: what is left of
+    these counts as it would at what a step is worth now.
+    """
+    if len(rates) and job.step_work and math.isfinite(job.steps_left):
+        return job.steps_left * job.step_work
     if math.isfinite(job.remaining) or not len(rates):
         return job.remaining if len(rates) else 0.0
     fastest = int(rates.argmax())
