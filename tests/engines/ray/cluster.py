@@ -1,0 +1,144 @@
+"""A Ray cluster of several raylets on this machine, each started and ended by its pid."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from staves.engines.ray import RayNodes
+from tests.engines.required import needed
+
+PATIENCE = 120.0  # seconds
+_STORE = 80_000_000  # bytes of a node's object store
+
+PACE = {"fixed": "1ms", "per_sample": "0ms"}
+TYPES = {"emu": {"emulate": {"forward": PACE, "backward": PACE}}}
+FILE = {"types": TYPES, "nodes": [{"name": "any", "devices": {"emu": 1}}]}
+"""Declares the emulated type; which nodes there are, Ray tells."""
+
+
+class RayCluster:
+    """A head, and nodes beside it.
+
+    Args:
+        nodes: resources by the nodes' names; the head has none.
+    """
+
+    def __init__(self, nodes: Mapping[str, Mapping[str, float]]) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="ray-", dir="/tmp"))  # sockets' paths are short
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._resources = nodes
+        with socket.create_server(("", 0)) as free:
+            self._port = free.getsockname()[1]
+        try:
+            self.address = ""
+            self._start("head", "--head", f"--port={self._port}", f"--temp-dir={self._folder}/r")
+            self._wait("head")
+            words = (self._folder / "head.log").read_text()
+            # Ray takes no loopback address: it listens on the one of this machine.
+            self.address = words.partition("--address='")[2].partition("'")[0]
+            for name in nodes:
+                self.start(name, wait=False)
+            for name in nodes:
+                self._wait(name)
+        except BaseException:
+            self.close()
+            raise
+
+    def start(self, name: str, *, wait: bool = True) -> None:
+        """Start a node, the first time or again."""
+        resources = json.dumps(self._resources[name])
+        self._start(name, f"--address={self.address}", f"--resources={resources}")
+        if wait:
+            self._wait(name)
+
+    def raylet(self, name: str) -> psutil.Process:
+        """Return a node's raylet."""
+        children = psutil.Process(self._processes[name].pid).children()
+        (found,) = (child for child in children if child.name() == "raylet")
+        return found
+
+    def kill(self, name: str) -> None:
+        """Kill a node's raylet, as where its machine dies; what belongs to it is ended after."""
+        self.raylet(name).kill()
+        self._end(name)
+
+    def close(self) -> None:
+        """End everything, the head last."""
+        for name in reversed(list(self._processes)):
+            self._end(name)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _start(self, name: str, *options: str) -> None:
+        words = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", *options]
+        words += [f"--node-name={name}", "--num-cpus=1", "--num-gpus=0", "--disable-usage-stats"]
+        words += [f"--object-store-memory={_STORE}", "--include-dashboard=false"]
+        words += ["--include-log-monitor=false", "--log-style=record", "--log-color=false"]
+        environ = {k: v for k, v in os.environ.items() if not k.startswith(("STAVES_", "RAY_"))}
+        environ.pop("PYTHONPATH", None)  # its workers need nothing of ours
+        with (self._folder / f"{name}.log").open("wb") as log:
+            self._processes[name] = subprocess.Popen(
+                words,
+                env=environ,
+                cwd=self._folder,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def _wait(self, name: str) -> None:
+        log, end = self._folder / f"{name}.log", time.monotonic() + PATIENCE
+        while "Ray runtime started" not in log.read_text():
+            assert self._processes[name].poll() is None, log.read_text()
+            assert time.monotonic() < end, log.read_text()
+            time.sleep(0.05)
+
+    def _end(self, name: str) -> None:
+        process = self._processes.pop(name)
+        try:
+            tree = [psutil.Process(process.pid), *psutil.Process(process.pid).children(True)]
+        except psutil.NoSuchProcess:
+            tree = []
+        with contextlib.suppress(ProcessLookupError):
+            process.send_signal(signal.SIGTERM)
+        _, alive = psutil.wait_procs(tree, timeout=10)
+        for each in alive:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                each.kill()
+        process.wait()
+
+
+@contextlib.contextmanager
+def ray_cluster(nodes: Mapping[str, Mapping[str, float]]) -> Iterator[RayCluster]:
+    """Have a cluster; the test is skipped where Ray is not installed."""
+    needed("the package ray", importlib.util.find_spec("ray") is not None)
+    cluster = RayCluster(nodes)
+    try:
+        yield cluster
+    finally:
+        cluster.close()
+
+
+@contextlib.contextmanager
+def nodes_of(cluster: RayCluster, **options: Any) -> Iterator[RayNodes]:
+    """Have the nodes of a cluster, for a controller's engine."""
+    nodes = RayNodes(address=cluster.address, cluster=FILE, **options)
+    try:
+        yield nodes
+    finally:
+        nodes.close()
