@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -32,6 +34,19 @@ def up(
         str | None,
         typer.Option(help="Of the Ray cluster: auto, or HOST:PORT of its head.", metavar="ADDRESS"),
     ] = None,
+    partition: Annotated[
+        str | None, typer.Option(help="Of Slurm: where jobs are submitted.", metavar="NAME")
+    ] = None,
+    account: Annotated[
+        str | None, typer.Option(help="Of Slurm: what they are charged to.", metavar="NAME")
+    ] = None,
+    time_limit: Annotated[
+        str | None, typer.Option(help="Of each Slurm job, as sbatch --time.", metavar="D-HH:MM")
+    ] = None,
+    slurm_option: Annotated[
+        list[str] | None,
+        typer.Option(help="Any other option of sbatch: qos=high; may be repeated.", metavar="TEXT"),
+    ] = None,
     engine_option: Annotated[
         list[str] | None,
         typer.Option(help="An option of the engine; may be repeated.", metavar="NAME=VALUE"),
@@ -56,7 +71,9 @@ def up(
         for warning in read_cluster(cluster).warnings:
             warn(warning)
         cluster = cluster.absolute()
-    options = _options(engine_option or [], address)
+    named = {"address": address, "partition": partition, "account": account}
+    named |= {"time-limit": time_limit, "sbatch": shlex.join(slurm_option or []) or None}
+    options = _options(engine_option or [], named)
     settings = Settings(staves_home(), port, cluster, engine, policy, options)
     folder = ServiceFolder(settings.home)
     if cluster is None and folder.cluster_file.exists():
@@ -80,9 +97,9 @@ def up(
     ready(told["url"], told["pid"])
 
 
-def _options(given: list[str], address: str | None) -> dict[str, str]:
+def _options(given: list[str], named: Mapping[str, str | None]) -> dict[str, str]:
     """Return the engine's options by name."""
-    options = {} if address is None else {"address": address}
+    options = {name: value for name, value in named.items() if value is not None}
     for text in given:
         name, equals, value = text.partition("=")
         if not (name and equals):

@@ -76,8 +76,27 @@ def _ray(home: Path, file: Cluster | None, options: Mapping[str, str]) -> Engine
     return engine
 
 
+def _slurm(home: Path, file: Cluster | None, options: Mapping[str, str]) -> Engine:
+    from staves.engines.agents import AgentEngine
+    from staves.engines.slurm import SlurmNodes, keywords
+
+    document = None if file is None else to_document(file)
+    nodes = SlurmNodes(folder=str(home / "slurm"), cluster=document, **keywords(options))
+    engine = AgentEngine(home, nodes)
+    if not engine.cluster().total:
+        raise InputError(
+            "no node of the Slurm cluster that is up has GPUs that Slurm knows of",
+            hint="`sinfo --Node --format='%N %T %G'` shows what it has; GPUs are gpu:TYPE:COUNT",
+        )
+    return engine
+
+
 _ENGINES: Mapping[str, tuple[Builder, Collection[str]]] = {
     "local": (_local, ()),
     "ray": (_ray, ("address",)),
+    "slurm": (
+        _slurm,
+        ("partition", "account", "time-limit", "sbatch", "holds", "pending-within", "notice"),
+    ),
 }
 """By name: what builds it, and its options."""

@@ -201,6 +201,9 @@ class SlurmDaemons:
         for node in self.nodes:
             self.down(node)
         for name in reversed(list(self._processes)):
+            self._processes[name].terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._processes[name].wait(10)
             self._kill(name)
         shutil.rmtree(self.folder, ignore_errors=True)
 

@@ -15,6 +15,7 @@ from staves.hardware import (
     LOCAL_CPU,
     Cluster,
     DeviceType,
+    Layout,
     Node,
     device_type_from_name,
 )
@@ -82,32 +83,31 @@ def type_name(gres: str, declared: Mapping[str, DeviceType]) -> str:
 
 
 def cluster_of(found: list[SlurmNode], file: Cluster | None) -> Cluster:
-    """Return the cluster that Staves uses: what Slurm has, narrowed to what the file names.
+    """Return the cluster: the GPUs that Slurm has, by node.
 
-    A file's nodes have the file's links and types; `local-cpu` devices, which no generic resource
-    stands for, are only had by a file. Without one all GPUs of all nodes are used.
+    Args:
+        found: the nodes.
+        file: declares types, and links of nodes by their name or by their types. Of a node that it
+            names it also tells the `local-cpu` devices, which no generic resource stands for.
     """
     declared = {} if file is None else file.types
-    wanted = None if file is None else {node.name: node for node in file.nodes}
-    nodes, types = [], dict(declared)
+    named = {} if file is None else {node.name: node for node in file.nodes}
+    by_type = {} if file is None else dict(Layout.of(file).links)
+    nodes, types = list[Node](), dict[str, DeviceType]()
     for node in found:
-        if wanted is not None and node.name not in wanted:
-            continue
         counts: dict[str, int] = {}
         for gres, count in node.gres.items():
             name = type_name(gres, declared)
             counts[name] = counts.get(name, 0) + count
-        link = None
-        if wanted is not None:
-            entry = wanted[node.name]
-            link = entry.link_bits_per_second
-            there = counts | {LOCAL_CPU: entry.devices.get(LOCAL_CPU, 0)}
-            counts = {name: min(n, there.get(name, 0)) for name, n in entry.devices.items()}
-        counts = {name: count for name, count in counts.items() if count}
+        entry = named.get(node.name)
+        if entry is not None and LOCAL_CPU in entry.devices:
+            counts[LOCAL_CPU] = entry.devices[LOCAL_CPU]
         if counts:
-            nodes.append(Node(node.name, counts, link))
+            slowest = min((by_type[name] for name in counts if name in by_type), default=None)
+            link = None if entry is None else entry.link_bits_per_second
+            nodes.append(Node(node.name, counts, link or slowest))
         for name in counts:
-            types.setdefault(name, KNOWN_TYPES.get(name, DeviceType(name)))
+            types[name] = declared.get(name) or KNOWN_TYPES.get(name) or DeviceType(name)
     return Cluster(types, tuple(nodes))
 
 

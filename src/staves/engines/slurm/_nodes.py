@@ -33,7 +33,9 @@ class SlurmNodes(Nodes):
 
     Args:
         folder: where agents' own words go, `AGENT.log`; the same on all nodes.
-        cluster: as in a cluster file: narrows what is used, and declares links and types.
+        cluster: as in a cluster file: device types that are not known or are emulated, links of
+            nodes, and `local-cpu` devices of nodes by their names. Which nodes there are, and their
+            GPUs, Slurm tells.
         partition: Slurm's default one where None.
         account: likewise.
         time_limit: of each Slurm job, as `sbatch --time` takes it; the partition's where None.
@@ -59,7 +61,7 @@ class SlurmNodes(Nodes):
         options: Sequence[str] = (),
         holds: Literal["device", "group"] = "device",
         pending_within: float = 300.0,
-        notice: int = 120,
+        notice: float = 120.0,
     ) -> None:
         self._folder = Path(folder).absolute()
         self._file = None if cluster is None else parse_cluster(json.dumps(cluster))
@@ -161,7 +163,7 @@ class SlurmNodes(Nodes):
             "comment": f"staves: an agent, started from {self._folder.parent}",
             "chdir": str(self._folder),
             "output": str(self._folder / f"{order.agent}.log"),
-            "signal": f"B:USR1@{self.notice}",
+            "signal": f"B:USR1@{self.notice:.0f}",
             "export": "ALL",
         }
         # A requeued agent would be one that nobody waits for: the supervisor submits another job.

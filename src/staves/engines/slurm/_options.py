@@ -1,9 +1,12 @@
-"""Options of `sbatch` that people add."""
+"""What people may set: Staves' own options of the engine, and any of `sbatch`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from staves.documents import duration
 from staves.errors import InputError, quoted
 
 _OURS = {
@@ -28,6 +31,36 @@ _OURS = {
     "wait": "agents are watched",
     "wrap": "the script is the agent's",
 }
+
+
+def keywords(texts: Mapping[str, str]) -> dict[str, Any]:
+    """Return keywords of `SlurmNodes`, of what stands on a command line.
+
+    Args:
+        texts: `partition`, `account` and `time-limit` as Slurm takes them; `sbatch`: further
+            options in one line; `holds`: device or group; `pending-within` and `notice`: `5m`.
+
+    Raises:
+        InputError: one is malformed.
+    """
+    found: dict[str, Any] = {}
+    for name, text in texts.items():
+        if name == "sbatch":
+            found["options"] = _words(text)
+        elif name in ("pending-within", "notice"):
+            found[name.replace("-", "_")] = duration(text)
+        elif name == "holds" and text not in ("device", "group"):
+            raise InputError(f"holds: {quoted(text)} is none", hint="device or group")
+        else:
+            found[name.replace("-", "_")] = text
+    return found
+
+
+def _words(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise InputError(f"sbatch: {quoted(text)}: {error}") from None
 
 
 def checked(options: Sequence[str]) -> list[str]:
