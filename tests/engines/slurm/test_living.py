@@ -47,6 +47,7 @@ def finish(job: Job) -> None:
     job.prove()
 
 
+@pytest.mark.soak
 def test_each_device_has_a_slurm_job_and_is_given_back(job: Job, slurm: SlurmDaemons) -> None:
     job.train(job.devices[:3])
     job.until_on(job.devices[:3])
@@ -74,6 +75,7 @@ def test_gpus_are_told_apart(job: Job, slurm: SlurmDaemons) -> None:
     assert job.lines("gpu-2") == ["0"]
 
 
+@pytest.mark.soak
 def test_a_group_of_devices_is_one_slurm_job(
     slurm: SlurmDaemons, home: Path, tmp_path: Path
 ) -> None:
@@ -103,6 +105,7 @@ def test_a_node_dies_and_comes_back(job: Job, slurm: SlurmDaemons) -> None:
     finish(job)
 
 
+@pytest.mark.soak
 def test_preempted_it_comes_back(job: Job, slurm: SlurmDaemons) -> None:
     job.train(job.devices[1:4])
     job.until_on(job.devices[1:4])
@@ -119,14 +122,15 @@ def test_preempted_it_comes_back(job: Job, slurm: SlurmDaemons) -> None:
 
 
 def test_it_is_never_requeued(job: Job, slurm: SlurmDaemons) -> None:
-    job.train(job.devices[2:4])
-    job.until_on(job.devices[2:4])
-    for each in held(slurm, "n1"):
-        with pytest.raises(StavesError, match="disabled"):
-            slurm.run("scontrol", "requeue", each)
-    finish(job)
+    job.launch("echo x >> ran; sleep 1000", job.devices[5:6])
+    job.until(lambda _: job.lines("ran"), "its start")
+    (held_now,) = held(slurm, "n3")
+    with pytest.raises(StavesError, match="disabled"):
+        slurm.run("scontrol", "requeue", held_now)
+    assert slurm.state(held_now) == "RUNNING"
 
 
+@pytest.mark.soak
 def test_warned_of_its_time_limit_it_moves_on(job: Job, slurm: SlurmDaemons) -> None:
     job.train(job.devices[1:3])
     job.until_on(job.devices[1:3])
@@ -139,6 +143,7 @@ def test_warned_of_its_time_limit_it_moves_on(job: Job, slurm: SlurmDaemons) -> 
     finish(job)
 
 
+@pytest.mark.soak
 def test_warned_with_too_little_left_it_is_saved(job: Job, slurm: SlurmDaemons) -> None:
     job.allow(2)
     (job.folder / "train.py").write_text(SCRIPT)
@@ -230,7 +235,7 @@ def test_options_reach_slurm(slurm: SlurmDaemons, home: Path, tmp_path: Path) ->
         job.launch("echo x > ran; sleep 1000", job.devices[:1])
         job.until(lambda _: job.lines("ran"), "its start")
         told = slurm.run("scontrol", "show", "job", "--oneliner", *slurm.jobs())
-        for word in ("Partition=urgent", "TimeLimit=00:17:00", "Nice=5", "mem=100M"):
+        for word in ("Partition=urgent", "TimeLimit=00:17:00", "Nice=5", "MinMemoryNode=100M"):
             assert word in told
     finally:
         job.abandon()

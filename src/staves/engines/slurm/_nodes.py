@@ -99,9 +99,10 @@ class SlurmNodes(Nodes):
     def start_agent(self, order: AgentOrder) -> None:
         """Submit a job for it, which is noted before anything else is done."""
         if self._notes is None:
-            self._notes = Notes(self._folder)
-            for agent, job in self._notes.orphans():
+            notes = Notes(self._folder)
+            for agent, job in notes.orphans():
                 _cancel(agent, job)
+            self._notes = notes
         words = ["sbatch", "--parsable", *self._options, *self._claim(order)]
         job = run(*words, text=script(order.command()), environ=order.environ)
         self._jobs[order.agent] = job.strip().partition(";")[0]  # JOB;CLUSTER in a federation
@@ -127,10 +128,9 @@ class SlurmNodes(Nodes):
         if job is None:
             return
         end = time.monotonic() + _ENDS_WITHIN
-        while (state := _look(job)[0]) in _RUNNING and time.monotonic() < end:
+        while _look(job)[0] in _RUNNING and time.monotonic() < end:
             time.sleep(_LOOK)
-        if state in _RUNNING | _PENDING:
-            _cancel(agent, job)
+        _cancel(agent, job)
         del self._jobs[agent]
 
     def close(self) -> None:
@@ -185,17 +185,27 @@ def _job_name(agent: str) -> str:
 
 def _look(job: str) -> tuple[str, str, str]:
     """Return state, reason and expected start of a job; one that Slurm has forgotten has ended."""
-    format_ = "--format=%T|%r|%S"
-    try:
-        text = run("squeue", "--noheader", "--states=all", f"--jobs={job}", format_)
-    except CommandError as error:
-        if "Invalid job id" not in error.message:
-            raise
-        text = ""
-    state, reason, start = (text.strip() or "ENDED||N/A").split("|")
+    text = _queue(job, "--states=all", "--format=%T|%r|%S")
+    state, reason, start = (text or "ENDED||N/A").split("|")
     return state, reason, start
 
 
+def _queue(job: str, *options: str) -> str:
+    try:
+        return run("squeue", "--noheader", f"--jobs={job}", *options).strip()
+    except CommandError as error:
+        if "Invalid job id" not in error.message:
+            raise
+        return ""
+
+
 def _cancel(agent: str, job: str) -> None:
-    """Cancel a job that is ours: Slurm ends none of that number which bears another name."""
-    run("scancel", "--quiet", f"--name={_job_name(agent)}", job)
+    """Cancel a job that is ours: one of that number which bears another name is let alone."""
+    name = f"--name={_job_name(agent)}"
+    if not _queue(job, name):
+        return
+    try:
+        run("scancel", name, job)
+    except CommandError:
+        if _queue(job, name):  # it has not ended meanwhile
+            raise
