@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import pytest
 
 from staves.engines.ray import RayNodes
 from tests.engines.required import needed
@@ -25,10 +26,14 @@ from tests.engines.required import needed
 PATIENCE = 120.0  # seconds
 _STORE = 80_000_000  # bytes of a node's object store
 
+THREE = {"left": {"emu": 2}, "middle": {"emu": 1}, "right": {"emu": 1}}
 PACE = {"fixed": "1ms", "per_sample": "0ms"}
 TYPES = {"emu": {"emulate": {"forward": PACE, "backward": PACE}}}
 FILE = {"types": TYPES, "nodes": [{"name": "any", "devices": {"emu": 1}}]}
 """Declares the emulated type; which nodes there are, Ray tells."""
+
+
+_SHARED = pytest.StashKey["RayCluster"]()
 
 
 class RayCluster:
@@ -45,12 +50,7 @@ class RayCluster:
         with socket.create_server(("", 0)) as free:
             self._port = free.getsockname()[1]
         try:
-            self.address = ""
-            self._start("head", "--head", f"--port={self._port}", f"--temp-dir={self._folder}/r")
-            self._wait("head")
-            words = (self._folder / "head.log").read_text()
-            # Ray takes no loopback address: it listens on the one of this machine.
-            self.address = words.partition("--address='")[2].partition("'")[0]
+            self.start_head()
             for name in nodes:
                 self.start(name, wait=False)
             for name in nodes:
@@ -58,6 +58,15 @@ class RayCluster:
         except BaseException:
             self.close()
             raise
+
+    def start_head(self) -> None:
+        """Start the head, the first time or again, on the same port."""
+        options = f"--port={self._port}", f"--temp-dir={self._folder}/r"
+        self._start("head", "--head", "--include-dashboard=false", *options)
+        self._wait("head")
+        words = (self._folder / "head.log").read_text()
+        # Ray takes no loopback address: it listens on the one of this machine.
+        self.address = words.partition("--address='")[2].partition("'")[0]
 
     def start(self, name: str, *, wait: bool = True) -> None:
         """Start a node, the first time or again."""
@@ -73,9 +82,13 @@ class RayCluster:
         return found
 
     def kill(self, name: str) -> None:
-        """Kill a node's raylet, as where its machine dies; what belongs to it is ended after."""
-        self.raylet(name).kill()
+        """Kill a node's raylet; its workers find that out by themselves."""
+        raylet = self.raylet(name)
+        workers = raylet.children(recursive=True)
+        raylet.kill()
         self._end(name)
+        _, alive = psutil.wait_procs(workers, timeout=PATIENCE)
+        assert not alive, alive
 
     def close(self) -> None:
         """End everything, the head last."""
@@ -86,8 +99,7 @@ class RayCluster:
     def _start(self, name: str, *options: str) -> None:
         words = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", *options]
         words += [f"--node-name={name}", "--num-cpus=1", "--num-gpus=0", "--disable-usage-stats"]
-        words += [f"--object-store-memory={_STORE}", "--include-dashboard=false"]
-        words += ["--include-log-monitor=false", "--log-style=record", "--log-color=false"]
+        words += [f"--object-store-memory={_STORE}", "--log-style=record", "--log-color=false"]
         environ = {k: v for k, v in os.environ.items() if not k.startswith(("STAVES_", "RAY_"))}
         environ.pop("PYTHONPATH", None)  # its workers need nothing of ours
         with (self._folder / f"{name}.log").open("wb") as log:
@@ -121,6 +133,15 @@ class RayCluster:
             with contextlib.suppress(psutil.NoSuchProcess):
                 each.kill()
         process.wait()
+
+
+def shared(config: pytest.Config) -> RayCluster:
+    """Return the cluster of this process's tests: four devices on three nodes beside the head."""
+    needed("the package ray", importlib.util.find_spec("ray") is not None)
+    if _SHARED not in config.stash:
+        cluster = config.stash[_SHARED] = RayCluster(THREE)
+        config.add_cleanup(cluster.close)
+    return config.stash[_SHARED]
 
 
 @contextlib.contextmanager

@@ -61,7 +61,9 @@ class Driver:
         ray.cloudpickle.register_pickle_by_value(_holder)
         self._actor = ray.remote(_holder.Holder)
         self._held: dict[str, _Held] = {}
-        self._free: tuple[float, dict[str, Any]] = (-_FRESH, {})
+        self._looked = -_FRESH
+        self._has: dict[str, dict[str, float]] = {}
+        self._free: dict[str, dict[str, float]] = {}
 
     def about(self) -> dict[str, str]:
         """Return the cluster's address, and this machine's in it."""
@@ -103,8 +105,9 @@ class Driver:
         if _is_ready(held.here):
             problem = _problem(held.here)
             return ("ended", problem) if problem else ("running", "")
-        has = {node["NodeID"]: node["Resources"] for node in self.nodes()}
-        return "pending", why_pending(held.claim, has.get(held.node), self._free_of(held.node))
+        self._look()
+        free = self._free.get(held.node, {})
+        return "pending", why_pending(held.claim, self._has.get(held.node), free)
 
     def end(self, agent: str) -> None:
         """End an agent and its actor; one whose node does not answer is seen to in a thread."""
@@ -120,12 +123,12 @@ class Driver:
         """Let go of the cluster, and of all that was started."""
         ray.shutdown()
 
-    def _free_of(self, node: str) -> dict[str, float]:
-        since, free = self._free
-        if time.monotonic() - since >= _FRESH:
-            free = ray._private.state.available_resources_per_node()
-            self._free = time.monotonic(), free
-        return dict(free.get(node, {}))
+    def _look(self) -> None:
+        """See what nodes have and what of that is free, unless that was seen just now."""
+        if time.monotonic() - self._looked >= _FRESH:
+            self._has = {node["NodeID"]: node["Resources"] for node in self.nodes()}
+            self._free = ray._private.state.available_resources_per_node()
+            self._looked = time.monotonic()
 
 
 def _end(held: _Held) -> None:
