@@ -20,6 +20,7 @@ from typing import Any
 import psutil
 import pytest
 
+from staves.engines.agents._addresses import own_address
 from staves.engines.ray import RayNodes
 from tests.engines.required import needed
 
@@ -47,14 +48,14 @@ class RayCluster:
         self._folder = Path(tempfile.mkdtemp(prefix="ray-", dir="/tmp"))  # sockets' paths are short
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._resources = nodes
-        with socket.create_server(("", 0)) as free:
+        host = own_address()  # Ray takes none of loopback
+        with socket.create_server((host, 0)) as free:
             self._port = free.getsockname()[1]
+        self.address = f"{host}:{self._port}"
         try:
             self.start_head()
-            for name in nodes:
-                self.start(name, wait=False)
-            for name in nodes:
-                self._wait(name)
+            for name in nodes:  # side by side they might take the same sockets
+                self.start(name)
         except BaseException:
             self.close()
             raise
@@ -64,16 +65,12 @@ class RayCluster:
         options = f"--port={self._port}", f"--temp-dir={self._folder}/r"
         self._start("head", "--head", "--include-dashboard=false", *options)
         self._wait("head")
-        words = (self._folder / "head.log").read_text()
-        # Ray takes no loopback address: it listens on the one of this machine.
-        self.address = words.partition("--address='")[2].partition("'")[0]
 
-    def start(self, name: str, *, wait: bool = True) -> None:
+    def start(self, name: str) -> None:
         """Start a node, the first time or again."""
         resources = json.dumps(self._resources[name])
         self._start(name, f"--address={self.address}", f"--resources={resources}")
-        if wait:
-            self._wait(name)
+        self._wait(name)
 
     def raylet(self, name: str) -> psutil.Process:
         """Return a node's raylet."""
