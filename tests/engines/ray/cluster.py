@@ -68,6 +68,8 @@ class RayCluster:
 
     def start(self, name: str) -> None:
         """Start a node, the first time or again."""
+        if name in self._processes:
+            self._end(name)
         resources = json.dumps(self._resources[name])
         self._start(name, f"--address={self.address}", f"--resources={resources}")
         self._wait(name)
@@ -79,13 +81,8 @@ class RayCluster:
         return found
 
     def kill(self, name: str) -> None:
-        """Kill a node's raylet; its workers find that out by themselves."""
-        raylet = self.raylet(name)
-        workers = raylet.children(recursive=True)
-        raylet.kill()
-        self._end(name)
-        _, alive = psutil.wait_procs(workers, timeout=PATIENCE)
-        assert not alive, alive
+        """Kill a node's raylet; what belongs to it finds that out by itself."""
+        self.raylet(name).kill()
 
     def close(self) -> None:
         """End everything, the head last."""

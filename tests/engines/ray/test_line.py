@@ -12,7 +12,7 @@ import pytest
 from staves.engines.agents import AgentOrder
 from staves.engines.ray import RayNodes
 from staves.engines.ray._line import Line
-from staves.errors import StavesError
+from staves.errors import InputError, StavesError
 from staves.hardware import Device, DeviceType
 from tests.engines.ray.cluster import PATIENCE, RayCluster, nodes_of, shared
 
@@ -44,9 +44,11 @@ def test_without_ray_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_cluster_that_is_not_there(cluster: RayCluster) -> None:
     with socket.create_server(("", 0)) as listener:
         port = listener.getsockname()[1]
-    with pytest.raises(StavesError) as raised:
+    with pytest.raises(StavesError, match=f"127.0.0.1:{port} cannot be reached") as raised:
         RayNodes(address=f"127.0.0.1:{port}").discover()
     assert "\n" not in str(raised.value)
+    with pytest.raises(InputError, match="Ray client"):
+        RayNodes(address="ray://127.0.0.1:10001")
 
 
 def test_another_is_made_of_plain_values(cluster: RayCluster) -> None:

@@ -6,6 +6,7 @@ what it prints. So neither the controller nor a supervisor is one.
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Mapping
@@ -15,10 +16,12 @@ from typing import Any
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from staves.engines.agents._addresses import split
 from staves.engines.ray import _holder
 from staves.engines.ray._discovery import why_pending
 
 NAMESPACE = "staves"
+_REACHED_WITHIN = 5.0  # seconds
 _GOES_WITHIN = 1.0  # seconds, of itself
 _ENDS_WITHIN = 8.0  # seconds, told
 _TOLD = (
@@ -51,6 +54,8 @@ class Driver:
     """
 
     def __init__(self, address: str) -> None:
+        if address != "auto":  # Ray would try for long
+            socket.create_connection(split(address), timeout=_REACHED_WITHIN).close()
         ray.init(
             address=address,
             namespace=NAMESPACE,
