@@ -11,14 +11,12 @@ from staves.engines._base import Engine
 from staves.engines.agents import AgentEngine
 from staves.engines.ray import RayNodes
 from staves.testing import EngineConformance
-from tests.engines.ray.cluster import nodes_of, ray_cluster
-
-THREE = {"left": {"emu": 2}, "middle": {"emu": 1}, "right": {"emu": 1}}
+from tests.engines.ray.cluster import nodes_of, shared
 
 
 @pytest.fixture(scope="module")
-def nodes() -> Iterator[RayNodes]:
-    with ray_cluster(THREE) as cluster, nodes_of(cluster) as found:
+def nodes(pytestconfig: pytest.Config) -> Iterator[RayNodes]:
+    with nodes_of(shared(pytestconfig)) as found:
         yield found
 
 

@@ -18,17 +18,23 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import pytest
 
+from staves.engines.agents._addresses import own_address
 from staves.engines.ray import RayNodes
 from tests.engines.required import needed
 
 PATIENCE = 120.0  # seconds
 _STORE = 80_000_000  # bytes of a node's object store
 
+THREE = {"left": {"emu": 2}, "middle": {"emu": 1}, "right": {"emu": 1}}
 PACE = {"fixed": "1ms", "per_sample": "0ms"}
 TYPES = {"emu": {"emulate": {"forward": PACE, "backward": PACE}}}
 FILE = {"types": TYPES, "nodes": [{"name": "any", "devices": {"emu": 1}}]}
 """Declares the emulated type; which nodes there are, Ray tells."""
+
+
+_SHARED = pytest.StashKey["RayCluster"]()
 
 
 class RayCluster:
@@ -42,29 +48,31 @@ class RayCluster:
         self._folder = Path(tempfile.mkdtemp(prefix="ray-", dir="/tmp"))  # sockets' paths are short
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._resources = nodes
-        with socket.create_server(("", 0)) as free:
+        host = own_address()  # Ray takes none of loopback
+        with socket.create_server((host, 0)) as free:
             self._port = free.getsockname()[1]
+        self.address = f"{host}:{self._port}"
         try:
-            self.address = ""
-            self._start("head", "--head", f"--port={self._port}", f"--temp-dir={self._folder}/r")
-            self._wait("head")
-            words = (self._folder / "head.log").read_text()
-            # Ray takes no loopback address: it listens on the one of this machine.
-            self.address = words.partition("--address='")[2].partition("'")[0]
-            for name in nodes:
-                self.start(name, wait=False)
-            for name in nodes:
-                self._wait(name)
+            self.start_head()
+            for name in nodes:  # side by side they might take the same sockets
+                self.start(name)
         except BaseException:
             self.close()
             raise
 
-    def start(self, name: str, *, wait: bool = True) -> None:
+    def start_head(self) -> None:
+        """Start the head, the first time or again, on the same port."""
+        options = f"--port={self._port}", f"--temp-dir={self._folder}/r"
+        self._start("head", "--head", "--include-dashboard=false", *options)
+        self._wait("head")
+
+    def start(self, name: str) -> None:
         """Start a node, the first time or again."""
+        if name in self._processes:
+            self._end(name)
         resources = json.dumps(self._resources[name])
         self._start(name, f"--address={self.address}", f"--resources={resources}")
-        if wait:
-            self._wait(name)
+        self._wait(name)
 
     def raylet(self, name: str) -> psutil.Process:
         """Return a node's raylet."""
@@ -73,9 +81,8 @@ class RayCluster:
         return found
 
     def kill(self, name: str) -> None:
-        """Kill a node's raylet, as where its machine dies; what belongs to it is ended after."""
+        """Kill a node's raylet; what belongs to it finds that out by itself."""
         self.raylet(name).kill()
-        self._end(name)
 
     def close(self) -> None:
         """End everything, the head last."""
@@ -86,8 +93,7 @@ class RayCluster:
     def _start(self, name: str, *options: str) -> None:
         words = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", *options]
         words += [f"--node-name={name}", "--num-cpus=1", "--num-gpus=0", "--disable-usage-stats"]
-        words += [f"--object-store-memory={_STORE}", "--include-dashboard=false"]
-        words += ["--include-log-monitor=false", "--log-style=record", "--log-color=false"]
+        words += [f"--object-store-memory={_STORE}", "--log-style=record", "--log-color=false"]
         environ = {k: v for k, v in os.environ.items() if not k.startswith(("STAVES_", "RAY_"))}
         environ.pop("PYTHONPATH", None)  # its workers need nothing of ours
         with (self._folder / f"{name}.log").open("wb") as log:
@@ -121,6 +127,15 @@ class RayCluster:
             with contextlib.suppress(psutil.NoSuchProcess):
                 each.kill()
         process.wait()
+
+
+def shared(config: pytest.Config) -> RayCluster:
+    """Return the cluster of this process's tests: four devices on three nodes beside the head."""
+    needed("the package ray", importlib.util.find_spec("ray") is not None)
+    if _SHARED not in config.stash:
+        cluster = config.stash[_SHARED] = RayCluster(THREE)
+        config.add_cleanup(cluster.close)
+    return config.stash[_SHARED]
 
 
 @contextlib.contextmanager

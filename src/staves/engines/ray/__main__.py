@@ -35,7 +35,7 @@ def main() -> int:
 
         driver = Driver(sys.argv[1])
     except Exception as error:  # Ray raises many kinds: all are told to who asked
-        answer(id=0, error=_words(error))
+        answer(id=0, error=f"the Ray cluster at {sys.argv[1]} cannot be reached: {_words(error)}")
         return 1
     answer(id=0, result=driver.about())
     while (call := calls.get()) is not None:

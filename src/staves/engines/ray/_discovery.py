@@ -7,7 +7,7 @@ resources that are named as a type is.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -103,7 +103,7 @@ def _gpu_type(node: RayNode, declared: Mapping[str, DeviceType]) -> str:
     return product if product in declared else device_type_from_name(product)
 
 
-def names(nodes: Iterable[RayNode], before: Mapping[str, str]) -> dict[str, str]:
+def names(nodes: Collection[RayNode], before: Mapping[str, str]) -> dict[str, str]:
     """Return a name for each node, by its id.
 
     It is what the node was started as (`ray start --node-name`), or else its host's name; with some
@@ -119,8 +119,9 @@ def names(nodes: Iterable[RayNode], before: Mapping[str, str]) -> dict[str, str]
     plain = list(wanted.values())
     for key in sorted(wanted.keys() - found.keys()):
         name = wanted[key]
-        if name in taken or plain.count(name) > 1:
-            name = f"{name}-{key[:_SHORT]}"
+        digits = _SHORT
+        while name in taken or plain.count(name) > 1:
+            name, digits = f"{wanted[key]}-{key[:digits]}", digits + 1
         taken.add(name)
         found[key] = name
     return found

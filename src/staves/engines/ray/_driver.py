@@ -6,6 +6,7 @@ what it prints. So neither the controller nor a supervisor is one.
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Mapping
@@ -15,10 +16,12 @@ from typing import Any
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from staves.engines.agents._addresses import split
 from staves.engines.ray import _holder
 from staves.engines.ray._discovery import why_pending
 
 NAMESPACE = "staves"
+_REACHED_WITHIN = 5.0  # seconds
 _GOES_WITHIN = 1.0  # seconds, of itself
 _ENDS_WITHIN = 8.0  # seconds, told
 _TOLD = (
@@ -51,6 +54,8 @@ class Driver:
     """
 
     def __init__(self, address: str) -> None:
+        if address != "auto":  # Ray would try for long
+            socket.create_connection(split(address), timeout=_REACHED_WITHIN).close()
         ray.init(
             address=address,
             namespace=NAMESPACE,
@@ -61,7 +66,9 @@ class Driver:
         ray.cloudpickle.register_pickle_by_value(_holder)
         self._actor = ray.remote(_holder.Holder)
         self._held: dict[str, _Held] = {}
-        self._free: tuple[float, dict[str, Any]] = (-_FRESH, {})
+        self._looked = -_FRESH
+        self._has: dict[str, dict[str, float]] = {}
+        self._free: dict[str, dict[str, float]] = {}
 
     def about(self) -> dict[str, str]:
         """Return the cluster's address, and this machine's in it."""
@@ -103,8 +110,9 @@ class Driver:
         if _is_ready(held.here):
             problem = _problem(held.here)
             return ("ended", problem) if problem else ("running", "")
-        has = {node["NodeID"]: node["Resources"] for node in self.nodes()}
-        return "pending", why_pending(held.claim, has.get(held.node), self._free_of(held.node))
+        self._look()
+        free = self._free.get(held.node, {})
+        return "pending", why_pending(held.claim, self._has.get(held.node), free)
 
     def end(self, agent: str) -> None:
         """End an agent and its actor; one whose node does not answer is seen to in a thread."""
@@ -120,12 +128,12 @@ class Driver:
         """Let go of the cluster, and of all that was started."""
         ray.shutdown()
 
-    def _free_of(self, node: str) -> dict[str, float]:
-        since, free = self._free
-        if time.monotonic() - since >= _FRESH:
-            free = ray._private.state.available_resources_per_node()
-            self._free = time.monotonic(), free
-        return dict(free.get(node, {}))
+    def _look(self) -> None:
+        """See what nodes have and what of that is free, unless that was seen just now."""
+        if time.monotonic() - self._looked >= _FRESH:
+            self._has = {node["NodeID"]: node["Resources"] for node in self.nodes()}
+            self._free = ray._private.state.available_resources_per_node()
+            self._looked = time.monotonic()
 
 
 def _end(held: _Held) -> None:

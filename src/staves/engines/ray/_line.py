@@ -17,7 +17,7 @@ from staves.errors import StavesError
 
 _CONNECTS_WITHIN = 45.0
 """Seconds from the start of a driver until it must have reached its cluster."""
-_ANSWERS_WITHIN = 12.0  # seconds
+_ANSWERS_WITHIN = 30.0  # seconds
 _ENDS_WITHIN = 8.0  # seconds
 _LAST_WORDS = 4000  # bytes
 

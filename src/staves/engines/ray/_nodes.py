@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from staves.engines.agents import AgentOrder, AgentState, Nodes
 from staves.engines.ray._discovery import RayNode, claim_of, cluster_of, names
 from staves.engines.ray._line import Line
-from staves.errors import InputError, StavesError
+from staves.errors import InputError, StavesError, quoted
 from staves.hardware import Cluster, parse_cluster
 
 _PASSED_ON = ("STAVES_HOME", "STAVES_SERVICE")
@@ -27,6 +27,9 @@ class RayNodes(Nodes):
             nodes. Which nodes there are, Ray tells.
         host: this machine's address in the cluster; None: Ray's own choice.
         pending_within: seconds, as of any nodes.
+
+    Raises:
+        InputError: the address is none of those, or the cluster is malformed.
     """
 
     name: ClassVar[str] = "ray"
@@ -40,6 +43,11 @@ class RayNodes(Nodes):
         host: str | None = None,
         pending_within: float = 60.0,
     ) -> None:
+        if "://" in address:
+            raise InputError(
+                f"--address: {quoted(address)} is that of a Ray client",
+                hint="name the head, HOST:PORT, or auto; run on a machine of the cluster",
+            )
         self._address, self._host = address, host
         self._file = None if cluster is None else parse_cluster(json.dumps(cluster))
         self._document = cluster
@@ -73,7 +81,9 @@ class RayNodes(Nodes):
             claim = claim_of(node, [device.type.name for device in order.devices], declared)
         except InputError as error:
             raise StavesError(f"{order.node}: {error}") from None
-        self._connected().call(
+        line = self._connected()
+        self._started[order.agent] = self._lines  # what is not answered in time may be done later
+        line.call(
             "start",
             agent=order.agent,
             node=node.id,
@@ -81,7 +91,6 @@ class RayNodes(Nodes):
             command=order.command(),
             environ=_environ() | order.environ,
         )
-        self._started[order.agent] = self._lines
 
     def agent_state(self, agent: str) -> AgentState:
         """Return how its actor stands."""
