@@ -27,6 +27,8 @@ def test_settings_survive_the_command_line(tmp_path: Path) -> None:
         ("rey", {}, "--engine: 'rey' is none"),
         ("local", {"address": "auto"}, "the engine local has no option 'address'"),
         ("ray", {"adress": "auto"}, "the engine ray has no option 'adress'"),
+        ("slurm", {"partition": "gpu", "sbatch": "qos=high requeue"}, "requeue is set by Staves"),
+        ("slurm", {"notice": "soon"}, "soon"),
     ],
 )
 def test_what_is_refused(tmp_path: Path, engine: str, options: dict[str, str], words: str) -> None:
