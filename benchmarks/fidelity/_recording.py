@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -86,7 +86,9 @@ def orders_file(home: Path) -> Path:
     return home / "service" / "orders.jsonl"
 
 
-def build_service(home: Path, cluster: Path | None, engine: str, policy_name: str) -> Service:
+def build_service(
+    home: Path, cluster: Path | None, engine: str, policy_name: str, options: Mapping[str, str]
+) -> Service:
     """Return a controller as `staves up` makes it, but for its records."""
     if cluster is None or engine != "local":
         raise ValueError("a cluster file, and the local engine")

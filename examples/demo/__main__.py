@@ -6,6 +6,7 @@ processes, and the scheduler that moves them are real.
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import os
@@ -14,7 +15,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,13 +45,19 @@ _ENDED = {"finished", "failed", "cancelled"}
 
 def main() -> int:
     """Run the demo; return its exit code."""
+    parser = argparse.ArgumentParser(prog="examples.demo", description=__doc__)
+    parser.add_argument("--engine", default="local", help="as `staves up` has it")
+    parser.add_argument("--address", help="of the Ray cluster")
+    chosen = parser.parse_args()
+    options = [f"--engine={chosen.engine}"]
+    options += [f"--address={chosen.address}"] if chosen.address else []
     console = Console(highlight=False)
     console.print(
         "[bold]Staves demo[/]: four training jobs share six unlike devices ([bold]EMULATED[/]:"
         " compute durations are declared, all else is real)\n"
     )
     try:
-        with service() as client:
+        with service(options) as client:
             started = time.time()
             jobs = watch(client, console, started)
             seconds = time.time() - started
@@ -75,8 +82,12 @@ def main() -> int:
 
 
 @contextlib.contextmanager
-def service() -> Iterator[Client]:
-    """Start a service of the demo's own; nothing of it is left afterwards."""
+def service(options: Sequence[str]) -> Iterator[Client]:
+    """Start a service of the demo's own; nothing of it is left afterwards.
+
+    Args:
+        options: of `staves up`, further ones.
+    """
     os.environ["STAVES_HOME"] = str(HOME)
     for name in ("STAVES_URL", "STAVES_TOKEN"):
         os.environ.pop(name, None)
@@ -84,7 +95,7 @@ def service() -> Iterator[Client]:
         staves("down")  # of a demo that was killed
         shutil.rmtree(HOME)
     try:
-        staves("up", "--cluster", str(HERE / "cluster.yaml"), "--json")
+        staves("up", "--cluster", str(HERE / "cluster.yaml"), *options, "--json")
         with Client(HOME) as client:
             yield client
     finally:

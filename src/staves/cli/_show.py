@@ -48,7 +48,7 @@ def show(job: Job, as_json: AsJson = False) -> None:
 
 def _lines(document: dict[str, Any]) -> Iterator[tuple[str, object]]:
     """Yield what is shown line by line; --json has all of it, as it is."""
-    for name in ("id", "name", "state", "reason", "owner", "attempt"):
+    for name in ("id", "name", "state", "reason", "pending", "owner", "attempt"):
         yield name, document.get(name)
     yield "elastic", {True: "yes", False: "no"}.get(document["elastic"], "not known yet")
     yield "devices", ", ".join(document["devices"])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +14,7 @@ import typer
 from staves.cli._output import messages, print_json, warn
 from staves.cli._service import AsJson, service_packages
 from staves.engines.local import staves_home
+from staves.errors import InputError, quoted
 from staves.hardware import read_cluster
 
 
@@ -19,13 +22,35 @@ def up(
     cluster: Annotated[
         Path | None,
         typer.Option(
-            help="Cluster file; without it, the last one, or else this machine's own devices.",
+            help="Cluster file; without it, the last one, or else what the engine finds. With ray"
+            " or slurm it declares types and links; they tell which nodes there are.",
             metavar="FILE",
         ),
     ] = None,
     engine: Annotated[
         str, typer.Option(help="What runs the jobs.", metavar="local|ray|slurm")
     ] = "local",
+    address: Annotated[
+        str | None,
+        typer.Option(help="Of the Ray cluster: auto, or HOST:PORT of its head.", metavar="ADDRESS"),
+    ] = None,
+    partition: Annotated[
+        str | None, typer.Option(help="Of Slurm: where jobs are submitted.", metavar="NAME")
+    ] = None,
+    account: Annotated[
+        str | None, typer.Option(help="Of Slurm: what they are charged to.", metavar="NAME")
+    ] = None,
+    time_limit: Annotated[
+        str | None, typer.Option(help="Of each Slurm job, as sbatch --time.", metavar="D-HH:MM")
+    ] = None,
+    slurm_option: Annotated[
+        list[str] | None,
+        typer.Option(help="Any other option of sbatch: qos=high; may be repeated.", metavar="TEXT"),
+    ] = None,
+    engine_option: Annotated[
+        list[str] | None,
+        typer.Option(help="An option of the engine; may be repeated.", metavar="NAME=VALUE"),
+    ] = None,
     policy: Annotated[
         str, typer.Option(help="What decides who gets what.", metavar="NAME")
     ] = "heet",
@@ -46,7 +71,10 @@ def up(
         for warning in read_cluster(cluster).warnings:
             warn(warning)
         cluster = cluster.absolute()
-    settings = Settings(staves_home(), port, cluster, engine, policy)
+    named = {"address": address, "partition": partition, "account": account}
+    named |= {"time-limit": time_limit, "sbatch": shlex.join(slurm_option or []) or None}
+    options = _options(engine_option or [], named)
+    settings = Settings(staves_home(), port, cluster, engine, policy, options)
     folder = ServiceFolder(settings.home)
     if cluster is None and folder.cluster_file.exists():
         messages.print("staves: the cluster is that of the last start (--cluster names another)")
@@ -67,3 +95,16 @@ def up(
     with waiting if messages.is_terminal else contextlib.nullcontext():
         told = start(settings)
     ready(told["url"], told["pid"])
+
+
+def _options(given: list[str], named: Mapping[str, str | None]) -> dict[str, str]:
+    """Return the engine's options by name."""
+    options = {name: value for name, value in named.items() if value is not None}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not (name and equals):
+            raise InputError(f"--engine-option: {quoted(text)} is not NAME=VALUE")
+        if name in options:
+            raise InputError(f"--engine-option: {quoted(name)} is given twice")
+        options[name] = value
+    return options

@@ -5,17 +5,17 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
 
 from staves.engines._base import Engine
 from staves.errors import InputError, StavesError, quoted
-from staves.hardware import read_cluster, this_machine, to_document
 from staves.scheduling import Policy, policy
 from staves.service._documents import job_document, node_documents, whole_document
+from staves.service._engines import build_engine
 from staves.service._facade import (
     ENDED,
     Action,
@@ -27,7 +27,6 @@ from staves.service._facade import (
     Service,
     UnknownName,
 )
-from staves.service._folder import ServiceFolder
 from staves.service._history import history_documents
 from staves.service._launching import job_folder
 from staves.service._measures import measures
@@ -335,38 +334,27 @@ def _done(job: Job, action: str) -> bool:
     )
 
 
-def build_service(home: Path, cluster: Path | None, engine: str, policy_name: str) -> Service:
+def build_service(
+    home: Path,
+    cluster: Path | None,
+    engine: str,
+    policy_name: str,
+    options: Mapping[str, str] = MappingProxyType({}),
+) -> Service:
     """Return the controller of a home.
 
     Args:
         home: the folder of everything Staves keeps.
-        cluster: the cluster file; None for the last one that there was, or else this machine's own
-            devices.
+        cluster: the cluster file; None for the last one that there was, or else the devices that
+            the engine finds.
         engine: its name.
         policy_name: its name.
+        options: of the engine, by name.
 
     Raises:
-        InputError: there is no such engine or policy, or the cluster file is malformed.
+        InputError: there is no such engine, option or policy, or the cluster file is malformed.
+        StavesError: the engine's cluster does not answer.
     """
     chosen = policy(policy_name)
-    builders: dict[str, Callable[..., Any]] = {"local": _local}
-    if engine not in builders:
-        raise InputError(f"--engine: {quoted(engine)} is none", hint="engines: local")
-    built = builders[engine](home, cluster)
+    built = build_engine(engine, home, cluster, options)
     return Controller(home, built, chosen, Store(home / "service"))
-
-
-def _local(home: Path, cluster: Path | None) -> Engine:
-    from staves.engines.local import LocalEngine, local_ranks
-
-    folder = ServiceFolder(home)
-    if cluster is None and folder.cluster_file.exists():  # jobs may be left that run on it
-        cluster = folder.cluster_file
-    devices = this_machine() if cluster is None else read_cluster(cluster)
-    local_ranks(devices.devices())  # refuses devices that this machine does not have
-    if cluster not in (None, folder.cluster_file):
-        folder.create()
-        folder.keep_cluster(to_document(devices))
-    for warning in devices.warnings:
-        logger.warning("%s", warning)
-    return LocalEngine(home, devices)

@@ -23,6 +23,7 @@ def job_document(job: Job, status: Status | None) -> dict[str, Any]:
         "elastic": record.elastic,
         "devices": list(record.devices),
         "reason": record.reason,
+        "pending": status.pending if status else "",
         "submitted": job.submitted,
         "started": job.started,
         "finished": job.finished,

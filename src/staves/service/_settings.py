@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 CONTROLLER = "staves.service._controller:build_service"
-"""Module and function that make the `Service`, of home, cluster file, engine and policy."""
+"""Module and function that make the `Service`, of home, cluster file, engine, policy and the
+engine's options."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +19,9 @@ class Settings:
     Args:
         home: the folder of everything Staves keeps.
         port: on loopback; 0 for a free one.
-        cluster: the cluster file; None for this machine's own devices.
+        cluster: the cluster file; None for the last one, or else what the engine finds.
         engine: local, ray or slurm.
+        options: of the engine, by name.
         policy: as `staves policies` lists them.
         controller: see `CONTROLLER`.
     """
@@ -29,12 +31,14 @@ class Settings:
     cluster: Path | None = None
     engine: str = "local"
     policy: str = "heet"
+    options: Mapping[str, str] = field(default_factory=dict)
     controller: str = field(default_factory=lambda: CONTROLLER)
 
     def arguments(self) -> list[str]:
         """Return the arguments of `python -m staves.service`."""
         arguments = [f"--home={self.home}", f"--port={self.port}", f"--engine={self.engine}"]
         arguments += [f"--policy={self.policy}", f"--controller={self.controller}"]
+        arguments += [f"--option={name}={value}" for name, value in self.options.items()]
         if self.cluster is not None:
             arguments.append(f"--cluster={self.cluster}")
         return arguments
@@ -49,4 +53,7 @@ class Settings:
         parser.add_argument("--engine", default="local")
         parser.add_argument("--policy", default="heet")
         parser.add_argument("--controller", default=CONTROLLER)
-        return cls(**vars(parser.parse_args(arguments)))
+        parser.add_argument("--option", dest="options", action="append", default=[])
+        found = vars(parser.parse_args(arguments))
+        pairs = (option.partition("=") for option in found.pop("options"))
+        return cls(**found, options={name: value for name, _, value in pairs})

@@ -7,6 +7,7 @@ supervisor, what the supervisor says goes to the rank. It dies with its line, an
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import time
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from staves.engines.agents._addresses import address_on, split
+from staves.engines.agents._keeper import NOTICE
 from staves.engines.agents._link import Link
 from staves.engines.agents._proof import is_proof, new_challenge, prove
 from staves.engines.agents._seat import Seat
@@ -69,11 +71,12 @@ class Agent:
         self._workers: dict[int, Worker] = {}
         self._silence = _WELCOME_WITHIN
         self._end: str | None = None
-        self._refused = False
+        self._refused = self._leaving = False
 
     def run(self) -> int:
         """Serve; return the exit status: 0 where all went as the supervisor wanted."""
         before = adopt_orphans()
+        signal.signal(NOTICE, lambda number, frame: self._loop.post(self._must_leave))
         with self._loop.signals(lambda number: self._loop.post(lambda: self._told(number))):
             try:
                 self._watch()
@@ -104,6 +107,12 @@ class Agent:
 
     def _told(self, number: int) -> None:
         self._lost(f"signal {number}")
+
+    def _must_leave(self) -> None:
+        """The cluster is going to end it soon: it goes on, and the supervisor plans without it."""
+        self._leaving = True
+        if self._hosts is not None:
+            self._link.send("leaving")
 
     def _lost(self, reason: str) -> None:
         if self._hosts is None:
@@ -169,6 +178,8 @@ class Agent:
         )
         self._hosts = LocalHosts(supervision)
         self._hosts.want(devices, per_device=header["per_device"])
+        if self._leaving:
+            self._must_leave()
 
     def _start(self, header: dict[str, Any]) -> None:
         assert self._hosts is not None

@@ -58,6 +58,8 @@ class HeldAgent:
         self.wishes: dict[int, Wish] = {}
         self.ordered = False
         """Whether the cluster has taken the order."""
+        self.leaving = False
+        """Whether the cluster is going to end it soon."""
         self._state = AgentState("pending")
         self._since = time.monotonic()
 

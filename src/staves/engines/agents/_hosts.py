@@ -94,6 +94,12 @@ class AgentHosts(Hosts):
         waiting: list[HeldAgent | PutOff] = [*self._agents.values(), *self._put_off]
         return [member for each in waiting for member in each.wishes]
 
+    @property
+    def leaving(self) -> Collection[str]:
+        """Devices whose agent the cluster is going to end soon."""
+        leaving = [agent for agent in self._agents.values() if agent.leaving]
+        return [device for agent in leaving for device in agent.devices]
+
     def want(self, devices: Sequence[Device], *, per_device: bool = True) -> None:
         """Have agents started for these devices; end those whose devices nobody wants or uses."""
         self._per_device = per_device
@@ -322,6 +328,9 @@ class AgentHosts(Hosts):
         kind = header["kind"]
         if kind == "warning":
             self._of.say(f"{agent.order.node}: {header['text']}")
+        elif kind == "leaving" and not agent.leaving:
+            agent.leaving = True
+            self._of.say(f"{agent.order.node}: the time of {agent.order.agent} is up soon")
         worker = agent.workers.get(header.get("member", -1))
         if worker is None:
             return

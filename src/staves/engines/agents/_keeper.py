@@ -12,6 +12,8 @@ from collections.abc import Callable
 
 from staves.engines.local._process import adopt_orphans, end_orphans
 
+NOTICE = signal.SIGUSR1
+"""Says that the cluster is going to end it soon."""
 _PR_SET_PDEATHSIG = 1
 _ENDS_WITHIN = 3  # seconds from a signal; what stands still is ended by force
 
@@ -23,6 +25,7 @@ def keep(serve: Callable[[], int]) -> int:
     This process adopts it, and ends it. If this process is killed, the child hears of it by a
     SIGTERM. Call it from the main thread, with nothing started yet.
     """
+    signal.signal(NOTICE, signal.SIG_IGN)  # until somebody listens
     before, parent = adopt_orphans(), os.getpid()
     child = os.fork()
     if child == 0:
@@ -40,6 +43,10 @@ def keep(serve: Callable[[], int]) -> int:
             sys.stderr.flush()
             os._exit(status)
 
+    def tell(number: int, frame: object) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, number)
+
     def pass_on(number: int, frame: object) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.kill(child, signal.SIGKILL if number == signal.SIGALRM else signal.SIGTERM)
@@ -47,6 +54,7 @@ def keep(serve: Callable[[], int]) -> int:
 
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGALRM):
         signal.signal(number, pass_on)
+    signal.signal(NOTICE, tell)
     _, status = os.waitpid(child, 0)
     end_orphans(before)
     code = os.waitstatus_to_exitcode(status)

@@ -35,6 +35,8 @@ class Detached:
         self._seen: dict[str, tuple[int, int]] = {}
         self._status_failed = False
         self._request = 0
+        self._wanted, self._places = list(self.launch.devices), local_ranks
+        self._leaving: set[str] = set()
         self.status = StatusFile(
             self._write_status, self._names, elastic=None if self.launch.per_device else False
         )
@@ -94,14 +96,32 @@ class Detached:
             self._request = wanted["request"]
             devices = [from_document(document) for document in wanted["devices"]]
             self.status.resized(self._request, [device.name for device in devices])
-            if self.launch.per_device:
-                self.supervisor.resize(devices, wanted["local_ranks"])
+            self._wanted, self._places = devices, wanted["local_ranks"]
+            self._resize()
         stop = self._news("stop.json")
         if stop is not None:
             self.supervisor.stop(save=stop["save"], grace=stop["grace"])
+        if self._leaving != (leaving := set(self.supervisor.hosts.leaving)):
+            self._leaving = leaving
+            self._resize()
         self.status.unusable(self.supervisor.unusable)
         self.status.pending(self.supervisor.hosts.pending)
         self.status.flush()
+
+    def _resize(self) -> None:
+        """Train on what is wanted, but for devices that will be taken away.
+
+        These are had again as soon as the cluster gives them back. Where too few are left until
+        then, the attempt is saved and ends: another goes on from there.
+        """
+        if not self.launch.per_device:
+            return
+        rest = [device for device in self._wanted if device.name not in self._leaving]
+        if len(rest) >= max(1, self.launch.minimum) or not self._leaving:
+            self.supervisor.resize(rest, self._places)
+        elif self.supervisor.elastic:
+            self._say(f"too few devices are left when {', '.join(sorted(self._leaving))} go")
+            self.supervisor.stop(save=True, grace=self.launch.grace)
 
     def _news(self, name: str) -> dict[str, Any] | None:
         """Return what a file says where it is another than at the last look."""

@@ -91,6 +91,11 @@ class Hosts(ABC):
         """Why workers that are awaited have not started, for people; empty where that is soon."""
         return ""
 
+    @property
+    def leaving(self) -> Collection[str]:
+        """Names of devices that will be taken away soon: the attempt should not rely on them."""
+        return ()
+
     @abstractmethod
     def tick(self, now: float) -> None:
         """Do what is due; called once a second at least, with the time of the monotonic clock."""

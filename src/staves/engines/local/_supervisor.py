@@ -143,7 +143,7 @@ class Supervisor:
             say=on_warning,
         )
         self.stop = self._stopping.tell
-        self._elastic = False
+        self.elastic = False
         self._wanted: list[str] | None = None
         self._children_before: set[int] = set()
         self._ending = False
@@ -173,7 +173,7 @@ class Supervisor:
         self._devices |= {device.name: device for device in devices}
         self._local_ranks |= local_ranks
         self._wanted = [device.name for device in devices]
-        if self._elastic:
+        if self.elastic:
             self._want()
 
     @property
@@ -312,10 +312,10 @@ class Supervisor:
             self._pulse.heard(member, message, now)
             self.deadlines.take(member, message)
             if kind == "hello":
-                joiner, self._elastic = worker.greet(message), not message["fixed"]
-                self._minimum = self._minimum if self._elastic else len(self._initial)
+                joiner, self.elastic = worker.greet(message), not message["fixed"]
+                self._minimum = self._minimum if self.elastic else len(self._initial)
                 self._do(coordinator.hello(member, joiner, now))
-                if self._elastic and self._wanted not in (None, list(coordinator.slots)):
+                if self.elastic and self._wanted not in (None, list(coordinator.slots)):
                     self._want()
             elif kind == "prepared":
                 answer = message["generation"], message["step"], message["complete"]
@@ -360,7 +360,7 @@ class Supervisor:
         """A worker that was asked for will never be: its device cannot be had."""
         if reason and self._outcome is None:
             self._on_warning(reason)
-            if not self._elastic:  # no other than these devices will do
+            if not self.elastic:  # no other than these devices will do
                 self._outcome = Outcome(self._reports, told="stopped", reason=reason)
         self._do(self._coordinator.exited(member, time.monotonic(), failed=bool(reason)))
 
@@ -393,7 +393,7 @@ class Supervisor:
         What has not said that it trains is not: a command may do something that must not be done
         twice. Beside others that train it is a joiner that was lost.
         """
-        lost = worker.said_hello or (self._elastic and -status in _FROM_OUTSIDE)
+        lost = worker.said_hello or (self.elastic and -status in _FROM_OUTSIDE)
         return status < 0 and lost and not worker.fixed
 
     def _ended_untrained(self, worker: Worker) -> None:
