@@ -7,6 +7,7 @@ import secrets
 import shutil
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from staves.errors import InputError, StavesError
@@ -205,7 +206,14 @@ class UnwellService(FakeService):
         self.well = False
 
 
-def build(home: Path, cluster: Path | None, engine: str, policy: str) -> Service:
+def build(
+    home: Path,
+    cluster: Path | None,
+    engine: str,
+    policy: str,
+    *,
+    quotas: Mapping[str, int] | None = None,
+) -> Service:
     service = FakeService(home)
     if policy == "broken":
         service = FailingService(home)

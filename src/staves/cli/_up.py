@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from staves.cli._output import messages, print_json, warn
+from staves.cli._quotas import Quotas, parse_quotas
 from staves.cli._service import AsJson, service_packages
 from staves.engines.local import staves_home
 from staves.hardware import read_cluster
@@ -29,6 +30,7 @@ def up(
     policy: Annotated[
         str, typer.Option(help="What decides who gets what.", metavar="NAME")
     ] = "heet",
+    quota: Quotas = None,
     port: Annotated[int, typer.Option(help="On loopback; 0 for a free one.", min=0, max=65535)] = 0,
     foreground: Annotated[
         bool, typer.Option("--foreground", help="Stay attached: Ctrl-C ends the controller.")
@@ -46,7 +48,8 @@ def up(
         for warning in read_cluster(cluster).warnings:
             warn(warning)
         cluster = cluster.absolute()
-    settings = Settings(staves_home(), port, cluster, engine, policy)
+    quotas = parse_quotas(quota)
+    settings = Settings(staves_home(), port, cluster, engine, policy, quotas=quotas)
     folder = ServiceFolder(settings.home)
     if cluster is None and folder.cluster_file.exists():
         messages.print("staves: the cluster is that of the last start (--cluster names another)")

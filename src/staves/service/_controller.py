@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any
 from staves.engines._base import Engine
 from staves.errors import InputError, StavesError, quoted
 from staves.hardware import read_cluster, this_machine, to_document
-from staves.scheduling import Policy, policy
+from staves.scheduling import Policy, check_quotas, policy
 from staves.service._documents import job_document, node_documents, whole_document
 from staves.service._facade import (
     ENDED,
@@ -57,9 +57,20 @@ class Controller(Service):
         engine: runs the jobs.
         policy: decides.
         store: keeps them.
+        quotas: devices that jobs of a tenant may have together, by tenant; None for none.
+
+    Raises:
+        InputError: the policy does not honour quotas.
     """
 
-    def __init__(self, home: Path, engine: Engine, policy: Policy, store: Store) -> None:
+    def __init__(
+        self,
+        home: Path,
+        engine: Engine,
+        policy: Policy,
+        store: Store,
+        quotas: Mapping[str, int] | None = None,
+    ) -> None:
         self._home, self._engine, self._policy, self._store = home, engine, policy, store
         self._learner = ThreadPoolExecutor(1, "staves-learner")
         self._turns = Turns(
@@ -69,6 +80,7 @@ class Controller(Service):
             home=home,
             workdir_of=self._workdir_of,
             executor=self._learner,
+            quotas=quotas,
         )
         self._lock = threading.RLock()
         self._wake = threading.Event()
@@ -316,6 +328,8 @@ class Controller(Service):
             "wrong": wrong,
             "engine": self._engine.name,
             "policy": self._policy.name,
+            "quotas": dict(self._turns.quotas),
+            "learning": self._turns.unlearned,
             "emulated": self._engine.cluster().emulated,
         }
 
@@ -335,7 +349,14 @@ def _done(job: Job, action: str) -> bool:
     )
 
 
-def build_service(home: Path, cluster: Path | None, engine: str, policy_name: str) -> Service:
+def build_service(
+    home: Path,
+    cluster: Path | None,
+    engine: str,
+    policy_name: str,
+    *,
+    quotas: Mapping[str, int] | None = None,
+) -> Service:
     """Return the controller of a home.
 
     Args:
@@ -344,16 +365,19 @@ def build_service(home: Path, cluster: Path | None, engine: str, policy_name: st
             devices.
         engine: its name.
         policy_name: its name.
+        quotas: as of `Controller`.
 
     Raises:
-        InputError: there is no such engine or policy, or the cluster file is malformed.
+        InputError: there is no such engine or policy, the policy does not honour quotas, or the
+            cluster file is malformed.
     """
     chosen = policy(policy_name)
+    check_quotas(chosen, quotas or {})
     builders: dict[str, Callable[..., Any]] = {"local": _local}
     if engine not in builders:
         raise InputError(f"--engine: {quoted(engine)} is none", hint="engines: local")
     built = builders[engine](home, cluster)
-    return Controller(home, built, chosen, Store(home / "service"))
+    return Controller(home, built, chosen, Store(home / "service"), quotas)
 
 
 def _local(home: Path, cluster: Path | None) -> Engine:

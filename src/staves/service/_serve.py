@@ -147,7 +147,8 @@ def _build(settings: Settings) -> Service:
     os.environ[MARK] = str(settings.home)  # all that the service starts inherits it
     module, _, name = settings.controller.partition(":")
     build = getattr(importlib.import_module(module), name)
-    return cast("Service", build(settings.home, settings.cluster, settings.engine, settings.policy))
+    of = settings
+    return cast("Service", build(of.home, of.cluster, of.engine, of.policy, quotas=of.quotas))
 
 
 def _scratch(folder: ServiceFolder) -> Path:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 CONTROLLER = "staves.service._controller:build_service"
-"""Module and function that make the `Service`, of home, cluster file, engine and policy."""
+"""Module and function that make the `Service`, of home, cluster file, engine, policy and quotas."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,7 @@ class Settings:
         engine: local, ray or slurm.
         policy: as `staves policies` lists them.
         controller: see `CONTROLLER`.
+        quotas: devices that jobs of a tenant may have together, by tenant.
     """
 
     home: Path
@@ -30,6 +32,7 @@ class Settings:
     engine: str = "local"
     policy: str = "heet"
     controller: str = field(default_factory=lambda: CONTROLLER)
+    quotas: Mapping[str, int] = field(default_factory=dict)
 
     def arguments(self) -> list[str]:
         """Return the arguments of `python -m staves.service`."""
@@ -37,6 +40,8 @@ class Settings:
         arguments += [f"--policy={self.policy}", f"--controller={self.controller}"]
         if self.cluster is not None:
             arguments.append(f"--cluster={self.cluster}")
+        if self.quotas:
+            arguments.append(f"--quotas={json.dumps(dict(self.quotas))}")
         return arguments
 
     @classmethod
@@ -49,4 +54,5 @@ class Settings:
         parser.add_argument("--engine", default="local")
         parser.add_argument("--policy", default="heet")
         parser.add_argument("--controller", default=CONTROLLER)
+        parser.add_argument("--quotas", type=json.loads, default={})
         return cls(**vars(parser.parse_args(arguments)))
