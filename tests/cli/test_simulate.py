@@ -115,6 +115,53 @@ def test_long_work_tells_each_run_where_no_bar_can_be(
     assert told[-1].endswith("2 of 2 runs")
 
 
+def test_a_quota_bounds_what_a_tenant_has_at_any_time(
+    files: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    rows = [f"{tenant}-{n},{n},small,1,8,{tenant}" for n in range(3) for tenant in ("ann", "b=c")]
+    path = tmp_path / "tenants.csv"
+    path.write_text("\n".join(["name,time,application,num_replicas,batch_size,tenant", *rows]))
+    options = [*files[:2], "--workload", str(path), *files[4:], "--policy", "heet"]
+
+    def most(run: dict[str, Any], tenant: str) -> int:
+        spans = [s for job in run["jobs"] if job["id"].startswith(tenant) for s in job["spans"]]
+        had = [
+            sum(
+                sum(s["devices"].values()) for s in spans if s["since"] <= one["since"] < s["until"]
+            )
+            for one in spans
+        ]
+        return max(had)
+
+    (free,) = simulate(capsys, *options)["runs"]
+    assert most(free, "ann") > 2
+    (run,) = simulate(capsys, *options, "--quota", "ann=2", "--quota", "b=c=5")["runs"]
+    assert run["summary"]["finished"] == 6
+    assert run["quotas"] == {"ann": 2, "b=c": 5}
+    assert most(run, "ann") == 2
+    assert most(run, "b=c") <= 5
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--policy", "heet", "--policy", "sia"], "the policy 'sia' does not honour quotas"),
+        (["--policy", "heet"], "has no job of the tenant 'ann' (its jobs name no tenants)"),
+        (["--policy", "heet", "--quota", "bob"], "--quota: 'bob' is not TENANT=N"),
+        (["--policy", "heet", "--quota", "bob=-1"], "--quota: 'bob=-1' is not TENANT=N"),
+        (["--policy", "heet", "--quota", "=1"], "--quota: '=1' is not TENANT=N"),
+        (["--policy", "heet", "--quota", "ann=1"], "--quota: 'ann' has two"),
+        (["--policy", "heet", "--decide-only"], "--quota goes with a workload"),
+    ],
+)
+def test_quotas_that_mean_nothing_are_refused(
+    options: list[str], said: str, files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(["simulate", *files, "--quota", "ann=1", *options]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert said in line
+
+
 def test_people_get_a_table(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(["simulate", *files, "--policy", "srtf"]) == 0
     output = capsys.readouterr()

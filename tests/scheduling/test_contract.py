@@ -9,8 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from staves.errors import StavesError
-from staves.scheduling import Decision, Fifo, JobView, Policy, View, decision_of, violation
+from staves.errors import InputError, StavesError
+from staves.scheduling import (
+    Decision,
+    Fifo,
+    Heet,
+    JobView,
+    Policy,
+    View,
+    check_quotas,
+    decision_of,
+    violation,
+)
 from staves.testing import Scaling, random_view
 
 TYPES = ("a100", "t4")
@@ -94,6 +104,35 @@ def test_what_breaks_them_is_said_in_one_line(answer: Callable[[], Any], message
         decision_of(Says(answer), VIEW)
     assert caught.value.message.startswith("the policy 'says' ")
     assert "\n" not in str(caught.value)
+
+
+def test_jobs_of_a_tenant_have_no_more_together_than_its_quota() -> None:
+    jobs = tuple(replace(one, tenant="ann") for one in VIEW.jobs)
+    asked = replace(VIEW, jobs=jobs, quotas={"ann": 3, "bob": 0})
+    assert violation(asked, Decision({**FINE, "free": (1, 0)})) is None
+    over = violation(asked, Decision({**FINE, "free": (1, 1)}))
+    assert over == "gave jobs of 'ann' 4 devices together: its quota is 3"
+    others = replace(asked, jobs=(replace(jobs[0], tenant=""), *jobs[1:]))
+    assert violation(others, Decision({**FINE, "free": (1, 1)})) is None
+
+
+def test_what_is_pinned_or_guaranteed_may_be_kept_above_a_quota_and_nothing_more() -> None:
+    jobs = tuple(replace(one, tenant="ann") for one in VIEW.jobs)
+    asked = replace(VIEW, jobs=jobs, quotas={"ann": 1})
+    assert violation(asked, Decision(FINE)) is None
+    over = violation(asked, Decision({**FINE, "free": (1, 0)}))
+    assert over is not None
+    assert over.endswith("its quota is 1, and 2 that they have already are kept")
+
+
+def test_quotas_are_refused_for_policies_that_do_not_honour_them() -> None:
+    check_quotas(Heet(), {"ann": 0})
+    check_quotas(Fifo(), {})
+    with pytest.raises(InputError, match="the policy 'fifo' does not honour quotas"):
+        check_quotas(Fifo(), {"ann": 1})
+    for wrong in ({"ann": -1}, {"": 1}):
+        with pytest.raises(InputError, match="is none"):
+            check_quotas(Heet(), wrong)
 
 
 def test_other_counts_than_a_legal_decision_has_break_one_rule_or_none() -> None:

@@ -106,3 +106,15 @@ def test_one_free_device_is_one_probe() -> None:
     decision = Decision({"j": (1, 0, 0), "k": (1, 0, 0)})
     probed = with_probes(view(*jobs, capacity=(2, 1, 0)), decision)
     assert probed.chosen == {"j": (1, 1, 0), "k": (1, 0, 0)}
+
+
+def test_probes_keep_to_quotas() -> None:
+    jobs = [replace(job(name, 0, 1), tenant="ann") for name in ("one", "two")]
+    asked = replace(view(*jobs), quotas={"ann": 4})
+    decision = Decision({"one": (0, 0, 1), "two": (0, 0, 1)})
+    probed = with_probes(asked, decision)
+    assert sum(map(sum, probed.chosen.values())) == 4
+    assert probed.chosen["one"] == (1, 1, 1), "jobs come in order of submission"
+    assert violation(asked, probed) is None
+    over = with_probes(replace(asked, quotas={"ann": 1}), decision)
+    assert over.chosen == decision.chosen

@@ -207,7 +207,13 @@ class UnwellService(FakeService):
 
 
 def build(
-    home: Path, cluster: Path | None, engine: str, policy: str, options: Mapping[str, str]
+    home: Path,
+    cluster: Path | None,
+    engine: str,
+    policy: str,
+    options: Mapping[str, str],
+    *,
+    quotas: Mapping[str, int] | None = None,
 ) -> Service:
     service = FakeService(home)
     if policy == "broken":

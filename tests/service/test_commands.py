@@ -275,6 +275,22 @@ def test_status(staves: Run, service: FakeService, monkeypatch: pytest.MonkeyPat
     assert err == "staves: no service is running (start it: staves up)\n"
 
 
+def test_status_says_what_past_jobs_cannot_teach_and_whose_quotas_there_are(
+    staves: Run, service: FakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    health = {**service.health(), "learning": None, "quotas": {}}
+    monkeypatch.setattr(service, "health", lambda: health)
+    text = said(staves, "status")
+    assert "learning" not in text
+    assert "quotas" not in text
+    why = "past jobs cannot be learned from: ValueError: what is this"
+    health |= {"learning": why, "quotas": {"ann": 8, "bob": 0}}
+    text = said(staves, "status")
+    assert f"staves: learning: {why}\n" in text
+    assert "staves: quotas: 8 ann, 0 bob\n" in text
+    assert told(staves, "status")["health"]["learning"] == why
+
+
 def test_completion(staves: Run, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     submit_directly(ask, "ada")
     submit_directly(ask, "ada", "wines")

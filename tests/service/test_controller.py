@@ -76,6 +76,31 @@ def test_a_job_that_could_never_start_is_refused_and_not_kept(
     assert controller.jobs(everything=True, owner=None) == []
 
 
+def test_health_says_quotas_and_why_past_jobs_cannot_be_learned_from(
+    tmp_path: Path, cluster: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built = build_service(tmp_path / "home", cluster, "local", "heet", quotas={"ann": 1})
+    with closing(cast("Controller", built)) as controller:
+        assert controller.health()["quotas"] == {"ann": 1}
+        assert controller.health()["learning"] is None
+
+        def unreadable(jobs: object) -> None:
+            raise ValueError("what is this")
+
+        monkeypatch.setattr("staves.service._learning.history_of", unreadable)
+        controller._turns._learning._executor = None  # fits at once
+        controller._turns.turn()
+        health = controller.health()
+        assert health["ok"], "jobs run all the same"
+        assert health["learning"] == "past jobs cannot be learned from: ValueError: what is this"
+
+
+def test_quotas_that_would_not_be_honoured_start_nothing(tmp_path: Path, cluster: Path) -> None:
+    with pytest.raises(InputError, match="'fifo' does not honour quotas"):
+        build_service(tmp_path / "home", cluster, "local", "fifo", quotas={"ann": 1})
+    assert not (tmp_path / "home").exists()
+
+
 def test_a_job_that_is_being_preempted_can_be_resumed(
     controller: Controller, tmp_path: Path
 ) -> None:

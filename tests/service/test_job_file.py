@@ -97,6 +97,16 @@ def test_a_deadline_counts_from_submission(tmp_path: Path) -> None:
     assert "deadline: must be above zero" in refusal(tmp_path, "run: x\ndeadline: 0s\n")
 
 
+def test_a_tenant_is_any_name_on_one_line(tmp_path: Path) -> None:
+    spec = read_job(write(tmp_path, "run: x\ntenant: vision lab\n"))
+    assert spec.tenant == "vision lab"
+    assert JobSpec.from_document(spec.to_document()) == spec
+    older = {key: value for key, value in spec.to_document().items() if key != "tenant"}
+    assert JobSpec.from_document(older).tenant is None
+    for wrong in ('""', '"a\\nb"', "x" * 65):
+        assert "tenant" in refusal(tmp_path, f"run: x\ntenant: {wrong}\n")
+
+
 def test_paths_are_taken_from_workdir(tmp_path: Path) -> None:
     (tmp_path / "code").mkdir()
     (tmp_path / "big").mkdir()

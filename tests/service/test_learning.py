@@ -53,8 +53,14 @@ class Later(Executor):
 
     def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
         future: Future[Any] = Future()
-        self.waiting.append(lambda: future.set_result(fn(*args, **kwargs)))
+        self.waiting.append(lambda: self._run(future, lambda: fn(*args, **kwargs)))
         return future
+
+    def _run(self, future: Future[Any], fn: Callable[[], Any]) -> None:
+        try:
+            future.set_result(fn())
+        except Exception as error:
+            future.set_exception(error)
 
 
 def test_the_ladder_is_of_packed_devices() -> None:
@@ -126,10 +132,38 @@ def test_a_past_that_cannot_be_read_is_said_and_stops_nothing(
         past_job(store, 1, 2, 4)
 
     def unreadable(jobs: object) -> None:
-        raise ValueError("what is this")
+        raise ValueError("what is\nthis")
 
     monkeypatch.setattr(_learning, "history_of", unreadable)
+    learning = Learning(store)
     with caplog.at_level(logging.ERROR):
-        assert Learning(store).model(CLUSTER) is None
+        assert learning.model(CLUSTER) is None
     assert "cannot be learned from" in caplog.text
-    assert "what is this" in caplog.text
+    assert learning.failure == "past jobs cannot be learned from: ValueError: what is\\nthis"
+
+
+def test_a_fit_that_failed_is_told_until_one_succeeds(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    later = Later()
+    learning = Learning(store, later)
+    for _ in range(3):
+        past_job(store, 1, 2, 4)
+
+    def unreadable(jobs: object) -> None:
+        raise ValueError("what is this")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(_learning, "history_of", unreadable)
+        learning.model(CLUSTER)
+        assert learning.failure is None
+        later.waiting.pop()()
+        assert learning.learned()
+    assert learning.failure == "past jobs cannot be learned from: ValueError: what is this"
+    assert learning.model(CLUSTER) is None
+    past_job(store, 1, 2, 4)
+    learning.model(CLUSTER)
+    later.waiting.pop()()
+    assert learning.learned()
+    assert learning.failure is None
+    assert learning.model(CLUSTER) is not None

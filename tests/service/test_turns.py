@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from staves.engines._base import Launch, Status
-from staves.errors import StavesError
+from staves.errors import InputError, StavesError
 from staves.estimation import LINES_LOG_STD
 from staves.hardware import Cluster, DeviceType, Node
 from staves.scheduling import Decision, Heet, JobView, View, policy
@@ -31,8 +31,8 @@ CLUSTER = Cluster(TYPES, (Node("a", {"fast": 2}), Node("b", {"slow": 2})))
 class World:
     """A store, an engine and a controller; time passes when it is told to."""
 
-    def __init__(self, folder: Path, name: str) -> None:
-        self.folder, self.policy = folder, name
+    def __init__(self, folder: Path, name: str, quotas: dict[str, int] | None = None) -> None:
+        self.folder, self.policy, self.quotas = folder, name, quotas
         self.engine = PretendEngine(CLUSTER)
         self.store = Store(folder)
         self.turns = self._turns()
@@ -45,6 +45,7 @@ class World:
             home=self.folder,
             workdir_of=lambda job: self.folder,
             clock=lambda: self.engine.now,
+            quotas=self.quotas,
         )
 
     def crash(self) -> None:
@@ -289,6 +290,52 @@ def test_a_policy_is_told_what_a_job_has_had_and_when_it_is_due(tmp_path: Path) 
     assert last.step_work == 32.0
     assert last.steps_left == pytest.approx(last.remaining / 32)
     assert last.progress == pytest.approx(400.0 - last.remaining)
+
+
+def test_jobs_of_a_tenant_have_no_more_together_than_its_quota(tmp_path: Path) -> None:
+    """Theirs are those that name it, and, where a job names none, those of its user."""
+    world = World(tmp_path, "heet", {"me": 2, "lab": 1})
+    mine = [world.submit(f"mine{n}", samples=300.0) for n in range(3)]
+    lab = [world.submit(f"lab{n}", samples=300.0, tenant="lab") for n in range(2)]
+    most = [0, 0]
+
+    def watched() -> bool:
+        for at, those in enumerate((mine, lab)):
+            most[at] = max(most[at], sum(len(world.devices(job)) for job in those))
+        return world.over()
+
+    world.run(watched)
+    assert most == [2, 1]
+    texts = [
+        entry["text"]
+        for decision in world.store.decisions(limit=1000)
+        for entry in decision.document["jobs"]
+    ]
+    world.store.close()
+    assert any("its tenant, lab, uses 1 of its quota of 1" in text for text in texts)
+
+
+def test_a_job_scaled_beyond_its_quota_keeps_what_that_allows(tmp_path: Path) -> None:
+    world = World(tmp_path, "heet", {"me": 2})
+    job = world.submit("one", samples=2000.0)
+    world.run(lambda: len(world.devices(job)) == 2 and world.state(job) == "running")
+    world.store.respecify(
+        job, replace(world.store.job(job).spec, scaled=4), "scaled", now=world.engine.now
+    )
+    world.turns.reconsider()
+    begun = world.engine.now
+    world.run(lambda: world.engine.now > begun + 200.0)
+    assert len(world.devices(job)) == 2
+    world.quotas = {"me": 1}
+    world.crash()  # another controller, with a lower quota
+    world.run(lambda: len(world.devices(job)) == 1)
+    assert world.store.job(job).record.attempt == 1, "it shrinks in place"
+    world.store.close()
+
+
+def test_a_policy_that_does_not_honour_quotas_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="'fifo' does not honour quotas"):
+        World(tmp_path, "fifo", {"me": 2})
 
 
 def test_who_is_due_soon_goes_first_where_the_policy_asks(tmp_path: Path) -> None:

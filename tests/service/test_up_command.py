@@ -60,6 +60,8 @@ def test_bad_input_starts_nothing(
         (["--cluster", str(tmp_path / "cluster.yaml")], "cluster.yaml"),
         (["--port", "70000"], "--port"),
         (["--policy", "nope"], "--policy: no policy nope"),
+        (["--quota", "ann"], "--quota: 'ann' is not TENANT=N"),
+        (["--quota", "ann=1", "--quota", "ann=2"], "--quota: 'ann' has two"),
     ):
         code, out, err = staves(capsys, "up", *arguments)
         assert (code, out) == (2, "")

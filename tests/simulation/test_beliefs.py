@@ -7,6 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from staves.scheduling import Decision, View, doubt_of
+from staves.scheduling.heet import Heet, Weights
 from staves.simulation import Experiment, Request, Workload, run
 from staves.simulation._curves import StepTable
 from staves.simulation._product_work import FEWEST_JOBS, Learning, ProductWork
@@ -175,3 +177,43 @@ def test_only_systems_that_learn_are_made_to() -> None:
         assert times(policy, beliefs="learned") == times(policy)
     assert times("sia", beliefs="learned") != times("sia")
     assert all(times("heet", beliefs="learned"))
+
+
+def test_beliefs_say_how_sure_they_are() -> None:
+    """What was measured is sure, one device is; more of the step is exchange, less is."""
+    past = learning()
+    rows = np.array([[1, 0], [2, 0], [4, 0], [0, 4]])
+    work = product(64, past)
+    doubt = doubt_of(work.rates(0))
+    assert doubt is not None
+    assert doubt(rows).tolist() == [0.0, 0.3, 0.3, 0.3], "nothing tells"
+    after = doubt_of(trained(work, ((4,), ())).rates(0))
+    assert after is not None
+    stds = after(rows)
+    assert stds[0] == stds[2] == 0
+    assert 0 < stds[1] < 0.3
+    assert stds[3] > 0
+
+
+def test_a_policy_sees_how_sure_learned_beliefs_are_and_nothing_where_they_are_the_truth() -> None:
+    seen: list[bool] = []
+
+    class Watched(Heet):
+        def decide(self, view: View) -> Decision:
+            seen.extend(job.log_std is not None for job in view.jobs)
+            return super().decide(view)
+
+    jobs = Workload("w", (Request("one", 0.0, "small", 1, 32),))
+    applications = {"small": small.application({"a": 1.0, "b": 0.4})}
+    oracle = Experiment(
+        "heet",
+        small.cluster(a=1, b=1),
+        jobs,
+        applications,
+        variant=Watched(Weights(caution=1.0)),
+    )
+    for experiment, sure in ((oracle, False), (replace(oracle, beliefs="learned"), True)):
+        seen.clear()
+        run(experiment)
+        assert seen
+        assert set(seen) == {sure}

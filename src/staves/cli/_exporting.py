@@ -83,6 +83,7 @@ def workload_of(job: Path, count: str | None, name: str | None) -> Workload:
     unsaid = {
         "batch": file.batch is not None,
         "deadline": file.deadline is not None,
+        "tenant": file.tenant is not None,
         "preemption.guaranteed": file.preemption.guaranteed,
     }
     return Workload(

@@ -18,6 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from staves.cli._bounds import check_within
 from staves.cli._destination import check_file, check_folder
 from staves.cli._output import finite, messages, output, print_json
+from staves.cli._quotas import Quotas, parse_quotas
 from staves.cli._service import print_table
 from staves.errors import InputError, quoted
 from staves.reports import drawing
@@ -130,6 +131,7 @@ def simulate(
     stragglers: Annotated[
         float, typer.Option("--stragglers", metavar="SHARE", help="Share of nodes at half speed.")
     ] = 0.0,
+    quota: Quotas = None,
     processes: Annotated[
         int, typer.Option("--processes", metavar="N", min=1, max=1024, help="Runs side by side.")
     ] = 1,
@@ -162,7 +164,10 @@ def simulate(
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if not policies:
         raise InputError("--policy is missing", hint="see: staves policies")
+    quotas = parse_quotas(quota)
     if decide_only:
+        if quotas:
+            raise InputError("--quota goes with a workload, not --decide-only", hint="leave it out")
         _decide_only(policies, jobs, devices, seed or 0, dump, as_json)
         return
     for name, value in (("--jobs", jobs), ("--devices", devices), ("--dump", dump)):
@@ -175,11 +180,11 @@ def simulate(
     _check_conditions(failures, repairs, availability, stragglers, in_place_seconds)
     _check_beliefs(belief_error, beliefs)
     _check_destinations(file, report, cluster, workload, availability)
-    from staves.scheduling import policy
+    from staves.scheduling import check_quotas, policy
     from staves.simulation import IN_PLACE_SECONDS, Conditions, Experiment, over_seeds
 
-    for name in policies:
-        policy(name)  # an unknown one is told before anything is read
+    for name in policies:  # what cannot be run is told before anything is read
+        check_quotas(policy(name), quotas)
     numbers = [seed or 0] if seeds is None else list(range(seeds))
     made = _material(cluster, workload, profiles or [], type_names, setup, numbers)
     there = made[0][0]
@@ -204,6 +209,7 @@ def simulate(
                 availability=trace,
             ),
             belief_error=belief_error,
+            quotas=quotas,
         )
         for name in policies
         for index, number in enumerate(numbers)

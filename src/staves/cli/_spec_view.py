@@ -17,7 +17,8 @@ def asked(spec: dict[str, Any]) -> Iterator[tuple[str, object]]:
     priority = f"priority {spec['priority']}"
     retries = f"{spec['retries']} retries"
     due = [] if spec["deadline"] is None else [f"due within {lasting(spec['deadline'])}"]
-    yield "terms", ", ".join((priority, *due, *_preemption(spec), retries))
+    tenant = [] if spec["tenant"] is None else [f"tenant {spec['tenant']}"]
+    yield "terms", ", ".join((*tenant, priority, *due, *_preemption(spec), retries))
     if spec["reference"] is not None:
         most = "" if spec["max_batch"] is None else f", at most {spec['max_batch']}"
         yield "batch", f"{spec['reference']}{most}, {spec['scaling']}"

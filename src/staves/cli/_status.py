@@ -41,7 +41,7 @@ def status(as_json: AsJson = False) -> None:
         print_json(document)
     else:
         for name, value in {**document, **(document["health"] or {})}.items():
-            if name != "health" and value is not None:
+            if name != "health" and value not in (None, {}):
                 typer.echo(f"staves: {name}: {cell(value)}")
     if failure is not None:
         raise failure

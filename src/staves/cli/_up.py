@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from staves.cli._output import messages, print_json, warn
+from staves.cli._quotas import Quotas, parse_quotas
 from staves.cli._service import AsJson, service_packages
 from staves.engines.local import staves_home
 from staves.errors import InputError, quoted
@@ -54,6 +55,7 @@ def up(
     policy: Annotated[
         str, typer.Option(help="What decides who gets what.", metavar="NAME")
     ] = "heet",
+    quota: Quotas = None,
     port: Annotated[int, typer.Option(help="On loopback; 0 for a free one.", min=0, max=65535)] = 0,
     foreground: Annotated[
         bool, typer.Option("--foreground", help="Stay attached: Ctrl-C ends the controller.")
@@ -74,7 +76,10 @@ def up(
     named = {"address": address, "partition": partition, "account": account}
     named |= {"time-limit": time_limit, "sbatch": shlex.join(slurm_option or []) or None}
     options = _options(engine_option or [], named)
-    settings = Settings(staves_home(), port, cluster, engine, policy, options)
+    quotas = parse_quotas(quota)
+    settings = Settings(
+        staves_home(), port, cluster, engine, policy, options=options, quotas=quotas
+    )
     folder = ServiceFolder(settings.home)
     if cluster is None and folder.cluster_file.exists():
         messages.print("staves: the cluster is that of the last start (--cluster names another)")

@@ -15,6 +15,7 @@ from staves.scheduling._policy import Estimator, JobKind, Policy
 from staves.scheduling._pollux import Pollux
 from staves.scheduling._pollux_genetic import PolluxGenetic
 from staves.scheduling._probes import with_probes
+from staves.scheduling._quotas import check_quotas
 from staves.scheduling._registry import policies, policy, unusable
 from staves.scheduling._settled import settled
 from staves.scheduling._shockwave import Shockwave
@@ -22,7 +23,17 @@ from staves.scheduling._sia import Sia
 from staves.scheduling._srtf import Srtf
 from staves.scheduling._themis import Themis
 from staves.scheduling._tiresias import Tiresias
-from staves.scheduling._view import Counts, Decision, Doubt, JobView, Option, Rates, Reason, View
+from staves.scheduling._view import (
+    Counts,
+    Decision,
+    Doubt,
+    JobView,
+    Option,
+    Rates,
+    Reason,
+    View,
+    doubt_of,
+)
 from staves.scheduling.gavel import Gavel, GavelFtf, GavelMakespan, GavelMaxMin
 from staves.scheduling.heet import Heet
 
@@ -60,8 +71,10 @@ __all__ = [
     "Themis",
     "Tiresias",
     "View",
+    "check_quotas",
     "decided",
     "decision_of",
+    "doubt_of",
     "ladders",
     "place",
     "policies",

@@ -12,6 +12,7 @@ import numpy as np
 from staves.errors import StavesError, quoted
 from staves.scheduling._configurations import allowed, in_words
 from staves.scheduling._policy import Policy
+from staves.scheduling._quotas import allowances, used
 from staves.scheduling._view import Counts, Decision, JobView, View
 
 
@@ -75,6 +76,8 @@ def violation(view: View, decision: Decision) -> str | None:
     left = np.maximum(left, 0)  # pinned jobs may hold more than there is, on nodes being drained
     if (used > left).any():
         return f"gave out {_words(used, view)} of {_words(left, view)}"
+    if (over := _over_quota(view, decision)) is not None:
+        return over
     if (taken := _not_kept(view, decision)) is not None:
         counts = decision.chosen.get(taken.id)
         return (
@@ -86,6 +89,19 @@ def violation(view: View, decision: Decision) -> str | None:
         if not decision.value <= decision.bound + slack:
             return f"tells a value of {decision.value:g}, above its bound {decision.bound:g}"
     return None
+
+
+def _over_quota(view: View, decision: Decision) -> str | None:
+    """Return in words which tenant's jobs were given more than it may have; None: none's."""
+    if not view.quotas:
+        return None
+    most, has = allowances(view), used(view, decision.chosen)
+    over = next((tenant for tenant, count in most.items() if has[tenant] > count), None)
+    if over is None:
+        return None
+    quota = view.quotas[over]
+    kept = "" if most[over] == quota else f", and {most[over]} that they have already are kept"
+    return f"gave jobs of {quoted(over)} {has[over]} devices together: its quota is {quota}{kept}"
 
 
 def _not_kept(view: View, decision: Decision) -> JobView | None:

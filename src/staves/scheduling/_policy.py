@@ -44,10 +44,15 @@ class Policy(ABC):
     placing: ClassVar[Placing] = "packed"
     """How its counts become devices."""
 
+    quotas: ClassVar[bool] = False
+    """Whether its decisions keep to `View.quotas`. One that does not is given no view with any."""
+
     @abstractmethod
     def decide(self, view: View) -> Decision:
         """Return the decision.
 
         It holds: the sum over jobs fits in `view.capacity`; a pinned job keeps what it has; an
-        elastic job has nothing, or between its minimum and its maximum of types it may use.
+        elastic job has nothing, or between its minimum and its maximum of types it may use; jobs of
+        one tenant have no more devices together than its quota, but for what is pinned or
+        guaranteed already.
         """

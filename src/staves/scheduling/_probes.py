@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from staves.scheduling._configurations import as_table, in_words, single, unpinned
+from staves.scheduling._quotas import room
 from staves.scheduling._view import Counts, Decision, JobView, Option, Reason, View
 
 
@@ -17,22 +18,25 @@ def with_probes(view: View, decision: Decision) -> Decision:
     """Return the decision with probes, made of devices alone that it leaves free.
 
     Every elastic job that has devices gets one of each type in its `probes`, as far as its maximum,
-    its types and `mix` allow: one short phase on the mixed set then measures all of them at once.
-    Where nothing tells which types are worth it, these are all that are `unmeasured`, the most
-    needed first: that of which most is free. Jobs come in order of submission. What was added is in
-    `Reason.probed`.
+    its types, `mix` and its tenant's quota allow: one short phase on the mixed set then measures
+    all of them at once. Where nothing tells which types are worth it, these are all that are
+    `unmeasured`, the most needed first: that of which most is free. Jobs come in order of
+    submission. What was added is in `Reason.probed`.
     """
     free = np.array(unpinned(view), dtype=np.int64)
     for job in view.jobs:
         if not job.pinned and job.id in decision.chosen:
             free -= np.array(decision.chosen[job.id], dtype=np.int64)
     chosen, reasons = dict(decision.chosen), dict(decision.reasons)
+    rooms = room(view, chosen)
     for job in view.jobs:
         counts = chosen.get(job.id)
         if counts is None or not job.elastic or not job.mix:
             continue
-        grown, probed = _probed(job, counts, free)
+        grown, probed = _probed(job, counts, free, rooms.get(job.tenant, math.inf))
         if probed:
+            if job.tenant in rooms:
+                rooms[job.tenant] -= len(probed)
             free -= np.array(grown) - np.array(counts)
             chosen[job.id] = grown
             reasons[job.id] = _reason(view, job, grown, probed, reasons.get(job.id))
@@ -40,10 +44,12 @@ def with_probes(view: View, decision: Decision) -> Decision:
 
 
 def _probed(
-    job: JobView, counts: Counts, free: NDArray[np.int64]
+    job: JobView, counts: Counts, free: NDArray[np.int64], most: float
 ) -> tuple[Counts, tuple[int, ...]]:
-    grown, probed = np.array(counts), []
+    grown, probed = np.array(counts), list[int]()
     for g in _wanted(job, free):
+        if len(probed) >= most:
+            break
         allowed = job.types is None or g in job.types
         if not allowed or counts[g] or not free[g] or grown.sum() >= job.maximum:
             continue

@@ -50,6 +50,12 @@ Doubt = Callable[[NDArray[np.int64]], NDArray[np.float64]]
 """How sure rates are: configurations (C, G) in, the standard deviation of ln(rate), (C,), out."""
 
 
+def doubt_of(rates: Rates) -> Doubt | None:
+    """Return how sure rates are, where they say so themselves: their method `log_std`."""
+    found: Doubt | None = getattr(rates, "log_std", None)
+    return found
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class JobView:
     """One job that wants devices or has some.
@@ -78,6 +84,7 @@ class JobView:
         probes: those of `unmeasured` that are worth a probe, the one that tells most first; None
             where nothing tells which are.
         log_std: how sure `rates` are; None where nothing tells.
+        tenant: whose it is, for `View.quotas`; empty where that is not known.
         name: how reasons name it; the id where it is empty.
         application: the kind of job that it is, where that has a name; empty for none.
         age: seconds since it first started; 0 before.
@@ -129,6 +136,7 @@ class JobView:
     settling: bool = False
     probes: tuple[int, ...] | None = None
     log_std: Doubt | None = None
+    tenant: str = ""
 
     @property
     def label(self) -> str:
@@ -151,6 +159,8 @@ class View:
         capacity: usable devices of each type, those of running jobs included.
         nodes: the same, node by node.
         jobs: in order of submission.
+        quotas: by tenant, how many devices of all types its jobs may have together; a tenant that
+            is absent may have any number.
     """
 
     now: float
@@ -158,6 +168,7 @@ class View:
     capacity: Counts
     nodes: tuple[Counts, ...]
     jobs: tuple[JobView, ...]
+    quotas: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from staves.engines._base import Engine
 from staves.errors import InputError, StavesError, quoted
-from staves.scheduling import Policy, policy
+from staves.scheduling import Policy, check_quotas, policy
 from staves.service._documents import job_document, node_documents, whole_document
 from staves.service._engines import build_engine
 from staves.service._facade import (
@@ -56,9 +56,20 @@ class Controller(Service):
         engine: runs the jobs.
         policy: decides.
         store: keeps them.
+        quotas: devices that jobs of a tenant may have together, by tenant; None for none.
+
+    Raises:
+        InputError: the policy does not honour quotas.
     """
 
-    def __init__(self, home: Path, engine: Engine, policy: Policy, store: Store) -> None:
+    def __init__(
+        self,
+        home: Path,
+        engine: Engine,
+        policy: Policy,
+        store: Store,
+        quotas: Mapping[str, int] | None = None,
+    ) -> None:
         self._home, self._engine, self._policy, self._store = home, engine, policy, store
         self._learner = ThreadPoolExecutor(1, "staves-learner")
         self._turns = Turns(
@@ -68,6 +79,7 @@ class Controller(Service):
             home=home,
             workdir_of=self._workdir_of,
             executor=self._learner,
+            quotas=quotas,
         )
         self._lock = threading.RLock()
         self._wake = threading.Event()
@@ -315,6 +327,8 @@ class Controller(Service):
             "wrong": wrong,
             "engine": self._engine.name,
             "policy": self._policy.name,
+            "quotas": dict(self._turns.quotas),
+            "learning": self._turns.unlearned,
             "emulated": self._engine.cluster().emulated,
         }
 
@@ -340,6 +354,8 @@ def build_service(
     engine: str,
     policy_name: str,
     options: Mapping[str, str] = MappingProxyType({}),
+    *,
+    quotas: Mapping[str, int] | None = None,
 ) -> Service:
     """Return the controller of a home.
 
@@ -350,11 +366,14 @@ def build_service(
         engine: its name.
         policy_name: its name.
         options: of the engine, by name.
+        quotas: as of `Controller`.
 
     Raises:
-        InputError: there is no such engine, option or policy, or the cluster file is malformed.
+        InputError: there is no such engine, option or policy, the policy does not honour quotas, or
+            the cluster file is malformed.
         StavesError: the engine's cluster does not answer.
     """
     chosen = policy(policy_name)
+    check_quotas(chosen, quotas or {})
     built = build_engine(engine, home, cluster, options)
-    return Controller(home, built, chosen, Store(home / "service"))
+    return Controller(home, built, chosen, Store(home / "service"), quotas)

@@ -94,6 +94,7 @@ def decide(
     resize_pause: float,
     others: Sequence[JobProfile] = (),
     model: CollaborativeFilter | None = None,
+    quotas: Mapping[str, int] | None = None,
 ) -> Outcome:
     """Let the policy decide, and place what it decided.
 
@@ -107,6 +108,7 @@ def decide(
         start_pause, resize_pause: expected seconds.
         others: profiles of past jobs, for how fast types are beside each other.
         model: of past jobs, for this cluster; None where too few are known.
+        quotas: as of `View`; None for none.
 
     Raises:
         StavesError: the policy failed, or its decision breaks its contract.
@@ -142,12 +144,12 @@ def decide(
                 now=now,
                 type_of=type_of,
                 total=cluster.total,
-                within_reach=_within_reach(candidate, candidates, usable),
+                within_reach=_within_reach(candidate, candidates, usable, quotas or {}),
                 start_pause=start_pause,
                 resize_pause=resize_pause,
             )
         )
-    view = View(now, types, _counts(usable, types), tuple(rows.values()), tuple(jobs))
+    view = View(now, types, _counts(usable, types), tuple(rows.values()), tuple(jobs), quotas or {})
     decision = with_probes(view, decision_of(policy, view))
     allocations = place(
         usable, decision.chosen, types, current, placing=policy.placing, fixed=pinned
@@ -189,12 +191,15 @@ def _impossible(job: Job, cluster: Cluster) -> str | None:
 
 
 def _within_reach(
-    candidate: Candidate, candidates: Sequence[Candidate], usable: Sequence[Device]
+    candidate: Candidate,
+    candidates: Sequence[Candidate],
+    usable: Sequence[Device],
+    quotas: Mapping[str, int],
 ) -> int:
     """Return how many devices a job could be given while all others keep what they need."""
-    spec = candidate.job.spec
+    spec, tenant = candidate.job.spec, candidate.job.tenant
     names = {d.name for d in usable if spec.types is None or d.type.name in spec.types}
-    taken = 0
+    taken = ours = 0
     for other in candidates:
         record = other.job.record
         if other is candidate or not record.active:
@@ -203,7 +208,8 @@ def _within_reach(
         if not (_pinned(other) or other.settling):
             needs = max(other.job.spec.minimum, other.job.spec.guaranteed)
         taken += min(needs, len(names & set(record.devices)))
-    return len(names) - taken
+        ours += needs if other.job.tenant == tenant else 0
+    return min(len(names) - taken, max(quotas.get(tenant, len(names)) - ours, 0))
 
 
 def _view_of(
@@ -236,7 +242,7 @@ def _view_of(
     if spec.scaled is not None and record.elastic and not pinned:
         # What others cannot spare is waited for, with what it has.
         most = spec.scaled
-        least = most if most <= within_reach else min(most, max(least, count))
+        least = most if most <= within_reach else min(most, max(least, min(count, within_reach)))
         guaranteed = min(guaranteed, most)
     progress = progress_of(job, status)
     left = remaining(progress) if record.elastic else math.inf
@@ -279,6 +285,7 @@ def _view_of(
         unmeasured=unmeasured,
         probes=None if worth is None else tuple(types.index(name) for name in worth),
         log_std=belief.log_std,
+        tenant=job.tenant,
     )
 
 

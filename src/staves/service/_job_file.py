@@ -65,6 +65,9 @@ class JobFile(Document):
     deadline: Seconds | None = Field(
         None, description="how long after submission it should have ended, where the policy asks"
     )
+    tenant: str | None = Field(
+        None, min_length=1, description="whose quota it counts against; by default the submitter's"
+    )
     preemption: PreemptionEntry = PreemptionEntry()
     checkpoint: CheckpointEntry = CheckpointEntry()
     env: dict[str, str] = Field({}, description="environment variables")
@@ -138,6 +141,7 @@ def _spec(file: JobFile, path: Path, environ: Mapping[str, str]) -> JobSpec:
         scaling=batch.scaling if batch else "goodput",
         priority=file.priority,
         deadline=file.deadline,
+        tenant=file.tenant,
         guaranteed=file.preemption.guaranteed,
         grace=file.preemption.grace,
         checkpoint=None if checkpoint is None else _folder(workdir, checkpoint, "checkpoint.dir"),

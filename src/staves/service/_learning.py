@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from concurrent.futures import Executor, Future
 
+from staves.errors import printable
 from staves.estimation import Cell, CollaborativeFilter, cells_of
 from staves.hardware import Cluster
 from staves.service._history import history_of
@@ -27,6 +29,9 @@ class Learning:
     Args:
         store: holds what was measured.
         executor: fits, in its own time; None: `model` itself does, and whoever calls it waits.
+
+    Attributes:
+        failure: why the last fit failed, on one line; None: it did not.
     """
 
     def __init__(self, store: Store, executor: Executor | None = None) -> None:
@@ -35,6 +40,7 @@ class Learning:
         self._model: CollaborativeFilter | None = None
         self._of: Ladder = ()
         self._fitting: Future[CollaborativeFilter | None] | None = None
+        self.failure: str | None = None
 
     def model(self, cluster: Cluster) -> CollaborativeFilter | None:
         """Return the newest model that there is; where enough jobs have ended since, a fit begins.
@@ -46,7 +52,7 @@ class Learning:
         if self._fitting is None and self._outdated(past, ladder):
             self._asked = past, ladder
             if self._executor is None:
-                self._model, self._of = _fitted(self._store, past, ladder), ladder
+                self._take(lambda: _fitted(self._store, past, ladder), ladder)
             else:
                 self._fitting = self._executor.submit(_fitted, self._store, past, ladder)
         return self._model if self._of == ladder else None
@@ -55,9 +61,20 @@ class Learning:
         """Say, once, that a fit has come to its end."""
         if self._fitting is None or self._asked is None or not self._fitting.done():
             return False
-        self._model, self._of = self._fitting.result(), self._asked[1]
+        self._take(self._fitting.result, self._asked[1])
         self._fitting = None
         return True
+
+    def _take(self, fitted: Callable[[], CollaborativeFilter | None], ladder: Ladder) -> None:
+        """Take up a fit that has come to its end, or why it failed."""
+        self._of = ladder
+        try:
+            self._model, self.failure = fitted(), None
+        except Exception as error:
+            # Jobs must run though their past is unreadable: by their own lines alone, as before it.
+            logger.exception("past jobs cannot be learned from")
+            why = printable(f"{type(error).__name__}: {error}")
+            self._model, self.failure = None, f"past jobs cannot be learned from: {why}"
 
     def _outdated(self, past: tuple[str, ...], ladder: Ladder) -> bool:
         if self._asked is None or self._asked[1] != ladder:
@@ -80,13 +97,6 @@ def node_sizes(cluster: Cluster) -> tuple[int, ...]:
 
 
 def _fitted(store: Store, past: tuple[str, ...], ladder: Ladder) -> CollaborativeFilter | None:
-    try:
-        history = history_of(store.measured(past))
-        telling = sum(len(cells) >= FEWEST_CELLS for cells in history.jobs.values())
-        if telling < FEWEST_JOBS:
-            return None
-        return CollaborativeFilter.fit(history, ladder)
-    except Exception:
-        # Jobs must run though their past is unreadable: by their own lines alone, as before it.
-        logger.exception("past jobs cannot be learned from")
-        return None
+    history = history_of(store.measured(past))
+    telling = sum(len(cells) >= FEWEST_CELLS for cells in history.jobs.values())
+    return CollaborativeFilter.fit(history, ladder) if telling >= FEWEST_JOBS else None

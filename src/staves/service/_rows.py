@@ -47,6 +47,11 @@ class Job:
         """Its id."""
         return self.record.id
 
+    @property
+    def tenant(self) -> str:
+        """Whose quota it counts against: as its file says, or else its owner's."""
+        return self.spec.tenant or self.owner
+
 
 @dataclass(frozen=True, slots=True)
 class StoryLine:

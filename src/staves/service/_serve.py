@@ -148,7 +148,8 @@ def _build(settings: Settings) -> Service:
     module, _, name = settings.controller.partition(":")
     build = getattr(importlib.import_module(module), name)
     of = settings
-    return cast("Service", build(of.home, of.cluster, of.engine, of.policy, of.options))
+    built = build(of.home, of.cluster, of.engine, of.policy, of.options, quotas=of.quotas)
+    return cast("Service", built)
 
 
 def _scratch(folder: ServiceFolder) -> Path:

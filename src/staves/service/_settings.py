@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 CONTROLLER = "staves.service._controller:build_service"
-"""Module and function that make the `Service`, of home, cluster file, engine, policy and the
-engine's options."""
+"""Module and function that make the `Service`, of home, cluster file, engine, policy, the engine's
+options and quotas."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,7 @@ class Settings:
         options: of the engine, by name.
         policy: as `staves policies` lists them.
         controller: see `CONTROLLER`.
+        quotas: devices that jobs of a tenant may have together, by tenant.
     """
 
     home: Path
@@ -33,6 +35,7 @@ class Settings:
     policy: str = "heet"
     options: Mapping[str, str] = field(default_factory=dict)
     controller: str = field(default_factory=lambda: CONTROLLER)
+    quotas: Mapping[str, int] = field(default_factory=dict)
 
     def arguments(self) -> list[str]:
         """Return the arguments of `python -m staves.service`."""
@@ -41,6 +44,8 @@ class Settings:
         arguments += [f"--option={name}={value}" for name, value in self.options.items()]
         if self.cluster is not None:
             arguments.append(f"--cluster={self.cluster}")
+        if self.quotas:
+            arguments.append(f"--quotas={json.dumps(dict(self.quotas))}")
         return arguments
 
     @classmethod
@@ -54,6 +59,7 @@ class Settings:
         parser.add_argument("--policy", default="heet")
         parser.add_argument("--controller", default=CONTROLLER)
         parser.add_argument("--option", dest="options", action="append", default=[])
+        parser.add_argument("--quotas", type=json.loads, default={})
         found = vars(parser.parse_args(arguments))
         pairs = (option.partition("=") for option in found.pop("options"))
         return cls(**found, options={name: value for name, _, value in pairs})

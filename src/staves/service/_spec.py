@@ -56,6 +56,7 @@ class JobSpec:
             means that a job that is not elastic does not begin anew after a shutdown.
         max_snapshot: bytes that the snapshot may have.
         scaled: devices that its owner wants it to have (`staves scale`); None: as is best for all.
+        tenant: whose quota it counts against; None: that of the user who submitted it.
 
     Raises:
         InputError: a value is out of bounds, or two contradict each other; the message begins with
@@ -89,6 +90,7 @@ class JobSpec:
     max_snapshot: int = 200 * 10**6
     scaled: int | None = None
     deadline: float | None = None
+    tenant: str | None = None
 
     def __post_init__(self) -> None:
         _check_name(self.name)
@@ -110,6 +112,13 @@ class JobSpec:
         _at_most("priority", self.priority, 100)
         if self.deadline is not None and self.deadline <= 0:
             raise InputError("deadline: must be above zero", hint="write one like 2h")
+        if self.tenant is not None and not (
+            0 < len(self.tenant) <= LONGEST_NAME and self.tenant.isprintable()
+        ):
+            raise InputError(
+                f"tenant: {quoted(self.tenant)} is no name",
+                hint=f"use at most {LONGEST_NAME} characters, all on one line",
+            )
         _at_least("preemption.guaranteed", self.guaranteed, 0)
         if self.maximum is not None and self.guaranteed > self.maximum:
             raise InputError(

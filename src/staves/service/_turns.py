@@ -19,7 +19,7 @@ from staves.engines._base import Engine, Status
 from staves.errors import StavesError
 from staves.estimation import JobProfile
 from staves.hardware import Allocation
-from staves.scheduling import Policy
+from staves.scheduling import Policy, check_quotas
 from staves.service._beliefs import (
     Stretch,
     fitted_types,
@@ -88,6 +88,10 @@ class Turns:
         workdir_of: makes a job's private working directory, if it is not there yet.
         clock: Unix seconds.
         executor: learns from past jobs beside the turns; None: the turns do, and take longer.
+        quotas: devices that jobs of a tenant may have together, by tenant; None for none.
+
+    Raises:
+        InputError: the policy does not honour quotas.
     """
 
     def __init__(
@@ -100,7 +104,10 @@ class Turns:
         workdir_of: Callable[[Job], Path],
         clock: Callable[[], float] = time.time,
         executor: Executor | None = None,
+        quotas: Mapping[str, int] | None = None,
     ) -> None:
+        check_quotas(policy, quotas or {})
+        self.quotas = quotas or {}
         self.store, self.engine, self.policy = store, engine, policy
         self.pauses = Pauses()
         self._learning = Learning(store, executor)
@@ -133,6 +140,11 @@ class Turns:
     def again_at(self) -> float:
         """When a decision falls due though nothing happens, Unix seconds; inf: not before it."""
         return self._again_at if self.policy.at_events else math.inf
+
+    @property
+    def unlearned(self) -> str | None:
+        """Why past jobs cannot be learned from; None: they can, or are too few."""
+        return self._learning.failure
 
     def status(self, job: str) -> Status | None:
         """Return the status of the job's attempt as of the last turn."""
@@ -315,6 +327,7 @@ class Turns:
             resize_pause=self.pauses.resize,
             others=self._past_profiles(),
             model=self._learning.model(self.engine.cluster()),
+            quotas=self.quotas,
         )
         self.decision_seconds = time.perf_counter() - begun
         self.decided += 1

@@ -9,7 +9,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from staves.hardware import Allocation
-from staves.scheduling import Counts, JobView
+from staves.scheduling import Counts, JobView, doubt_of
 from staves.simulation._results import JobResult, Pause, Span
 from staves.simulation._work import Placement, Submission
 
@@ -112,11 +112,12 @@ class Active:
         draft.types, draft.mix, draft.elastic = job.types, job.mix, job.elastic
         draft.weight, draft.deadline, draft.guaranteed = job.weight, job.deadline, job.guaranteed
         draft.start_pause, draft.resize_pause = job.start_pause, job.resize_pause
-        draft.unmeasured, draft.probes, draft.log_std = job.unmeasured, job.probes, job.log_std
-        draft.settling = job.settling
+        draft.unmeasured, draft.probes = job.unmeasured, job.probes
+        draft.settling, draft.tenant = job.settling, job.tenant
         # As it stands.
         step_work = self._work.step_work(self._phase)
-        draft.rates = self._work.rates(self._phase)
+        rates = draft.rates = self._work.rates(self._phase)
+        draft.log_std = doubt_of(rates) if job.log_std is None else job.log_std
         draft.remaining = self._marks[-1] - self._done if self._work_known else math.inf
         draft.current, draft.attained, draft.waiting = self._counts, self._attained, self._waiting
         draft.pause_left = self._paused_until - at if self._paused_until > at else 0.0

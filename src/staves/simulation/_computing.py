@@ -16,6 +16,9 @@ from staves.simulation._ways import Ways
 
 Array = NDArray[np.float64]
 
+_GUESS_LOG_STD = 0.3
+"""How sure goodputs on several devices are where nothing tells what an exchange takes."""
+
 _TRIED = 17
 """Batches that are weighed for a configuration: the best of so few is hardly worse than of all."""
 
@@ -84,6 +87,34 @@ class Computing:
         # Unlike devices wait for the slowest links.
         exchange = sync.ravel()[self._links[rows]].max(axis=1)
         found = (worth / (seconds + exchange[:, None])).max(axis=1)
+        return found
+
+    def log_std(
+        self,
+        epoch: int,
+        rows: NDArray[np.int64],
+        sync: Array | None,
+        deviation: Array | None,
+    ) -> Array:
+        """Return the standard deviation of ln(goodput), (R,), at the batch of greatest goodput.
+
+        An exchange that is off by a part of itself is a smaller part of the whole step.
+
+        Args:
+            epoch, rows, sync: as of `goodputs`.
+            deviation: of ln(seconds) of an exchange, shaped as `sync`; None where nothing tells.
+        """
+        several = self._devices[rows] > 1
+        if sync is None or deviation is None:
+            guess: Array = np.where(several, _GUESS_LOG_STD, 0.0)
+            return guess
+        worth, seconds = self._worth_of(epoch)[rows], self._seconds[rows]
+        links, every = self._links[rows], np.arange(len(rows))
+        slowest = links[every, sync.ravel()[links].argmax(axis=1)]
+        exchange = sync.ravel()[slowest]
+        best = (worth / (seconds + exchange[:, None])).argmax(axis=1)
+        share = exchange / (seconds[every, best] + exchange)
+        found: Array = share * deviation.ravel()[slowest]
         return found
 
     def _worth_of(self, epoch: int) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -122,8 +122,15 @@ class ProductWork:
         return self._rates
 
     def _believed(self, phase: int) -> _Believed:
-        sync = self._seconds()
-        return _Believed(self._computing, phase, self._past.version, sync, self._corrections)
+        sync, known, past = self._seconds(), self._known, self._past.filter
+        return _Believed(
+            self._computing,
+            phase,
+            self._past.version,
+            sync,
+            self._corrections,
+            lambda: None if sync is None else past.log_std(known),
+        )
 
     def _seconds(self) -> Array | None:
         """Return what exchanges are believed to take; None where nothing tells."""
@@ -173,6 +180,7 @@ class _Believed:
         version: of the filter.
         sync: seconds of an exchange; None where nothing tells.
         corrections: true over believed goodput, by row of `computing`.
+        deviation: returns how sure `sync` is, as `Computing.log_std` takes it.
     """
 
     def __init__(
@@ -182,7 +190,9 @@ class _Believed:
         version: int,
         sync: Array | None,
         corrections: dict[int, float],
+        deviation: Callable[[], Array | None],
     ) -> None:
+        self._deviation, self._doubts = deviation, np.zeros(0)
         self._computing, self._epoch, self._version = computing, epoch, version
         self._sync, self._corrections = sync, corrections
         self._values, self._factors = np.zeros(0), np.zeros(0)
@@ -207,6 +217,16 @@ class _Believed:
             found = self._computing.goodputs(self._epoch, new, self._sync) * self._factors[new]
             values[unknown] = self._values[new] = found
         return values
+
+    def log_std(self, configurations: NDArray[np.int64]) -> Array:
+        """Return the standard deviation of ln(goodput), (C,); 0 for what was measured."""
+        rows = self._computing.rows(configurations)
+        if len(self._doubts) < len(self._computing):
+            every = np.arange(len(self._computing))
+            sync, deviation = self._sync, self._deviation()
+            self._doubts = self._computing.log_std(self._epoch, every, sync, deviation)
+            self._doubts[list(self._corrections)] = 0.0
+        return self._doubts[rows]
 
     def _make_room(self) -> None:
         room, factors = np.full(len(self._computing), np.nan), np.ones(len(self._computing))

@@ -9,7 +9,8 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from staves.errors import InputError
+from staves.documents import suggestion
+from staves.errors import InputError, quoted
 from staves.hardware import Cluster
 from staves.scheduling import Estimator, Heet, JobKind, Policy, policy
 from staves.scheduling.heet import Weights
@@ -47,9 +48,11 @@ class Experiment:
             types, drawn from the seed of the conditions; with oracle beliefs only.
         variant: what decides, where that is not the policy of this name as it is made; the name
             then only labels the run.
+        quotas: devices that jobs of a tenant may have together, by tenant.
 
     Raises:
-        InputError: the error is negative, not finite, or comes on top of what was learned.
+        InputError: the error is negative, not finite, or comes on top of what was learned; or a
+            quota is of a tenant that has no job.
     """
 
     policy: str
@@ -63,8 +66,11 @@ class Experiment:
     until: float = math.inf
     belief_error: float = 0.0
     variant: Policy | None = None
+    quotas: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if self.quotas:
+            self._check_tenants()
         if not 0 <= self.belief_error < math.inf:
             raise InputError(
                 f"the error of beliefs must be finite and not negative, not {self.belief_error}",
@@ -75,6 +81,15 @@ class Experiment:
                 "a declared error goes with oracle beliefs: learned ones err by themselves",
                 hint="leave one of the two out",
             )
+
+    def _check_tenants(self) -> None:
+        tenants = {request.tenant for request in self.workload.requests} - {""}
+        for tenant in self.quotas:
+            if tenant not in tenants:
+                raise InputError(
+                    f"the workload {self.workload.name} has no job of the tenant {quoted(tenant)}",
+                    hint=suggestion(tenant, tenants) if tenants else "its jobs name no tenants",
+                )
 
 
 Progress = Callable[[int, float], None]
@@ -97,6 +112,7 @@ def run(experiment: Experiment, progress: Progress | None = None) -> dict[str, A
         experiment.cluster,
         jobs,
         conditions=experiment.conditions,
+        quotas=experiment.quotas,
         until=experiment.until,
         progress=progress,
     )
@@ -105,6 +121,7 @@ def run(experiment: Experiment, progress: Progress | None = None) -> dict[str, A
         "workload": experiment.workload.name,
         "seed": experiment.conditions.seed,
         "job_kind": experiment.kind or chosen.job_kind,
+        "quotas": dict(experiment.quotas),
         "assumed": list(experiment.workload.assumed),
         # Bounds and fair shares are of true speeds, not of what was believed.
         "summary": summary(done, _jobs(experiment, chosen, None), experiment.cluster),

@@ -6,11 +6,11 @@ import heapq
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from staves.errors import InputError, StavesError, quoted
 from staves.hardware import Allocation, Cluster
-from staves.scheduling import JobView, Policy, View, decision_of, place
+from staves.scheduling import JobView, Policy, View, check_quotas, decision_of, place
 from staves.simulation._active import Active
 from staves.simulation._conditions import Conditions
 from staves.simulation._results import JobResult, Simulation, Timing
@@ -60,6 +60,7 @@ def replay(
     jobs: Sequence[Submission],
     *,
     conditions: Conditions | None = None,
+    quotas: Mapping[str, int] | None = None,
     work_known: bool = True,
     until: float = math.inf,
     most_decisions: int = 1_000_000,
@@ -78,18 +79,20 @@ def replay(
         cluster: the devices.
         jobs: with the truth of each.
         conditions: failures and stragglers; None for none.
+        quotas: devices that jobs of a tenant may have together, by tenant; None for none.
         work_known: whether the policy is told the work that is left.
         until: simulated seconds at which to stop.
         most_decisions: bound on the decisions.
         progress: called after each decision with the number of jobs that have ended, and the time.
 
     Raises:
-        InputError: two jobs have one id, work is not finite, or the policy never decides.
+        InputError: two jobs have one id, work is not finite, or the policy never decides, or does
+            not honour quotas.
         StavesError: `most_decisions` were made, and jobs are still running; or a decision names a
             job that is not active, or does not fit in the cluster.
     """
     wall, cpu = time.perf_counter(), time.process_time()
-    run = _Run(policy, cluster, jobs, conditions or Conditions(), work_known)
+    run = _Run(policy, cluster, jobs, conditions or Conditions(), quotas or {}, work_known)
     while run.goes_on() and run.heap[0][0] <= until:
         due = run.happen()
         if not due or not run.active:
@@ -116,12 +119,14 @@ class _Run:
         cluster: Cluster,
         jobs: Sequence[Submission],
         conditions: Conditions,
+        quotas: Mapping[str, int],
         work_known: bool,
     ) -> None:
+        check_quotas(policy, quotas)
         if policy.round_seconds is None and not policy.at_events:
             raise InputError(f"the policy {policy.name} decides neither at events nor in rounds")
         self._policy, self._jobs, self._work_known = policy, jobs, work_known
-        self._conditions = conditions
+        self._conditions, self._quotas = conditions, quotas
         self._cluster = cluster
         self._types = tuple(cluster.configuration)
         self._down: set[str] = set()
@@ -271,7 +276,7 @@ class _Run:
         self.advance(self.now)
         ordered = list(self.active.values())  # as they came: so they are in order of submission
         jobs = tuple(active.view(len(self._types)) for active in ordered)
-        view = View(self.now, self._types, self._capacity, self._nodes, jobs)
+        view = View(self.now, self._types, self._capacity, self._nodes, jobs, self._quotas)
         before = time.process_time()
         try:
             decision = decision_of(self._policy, view)

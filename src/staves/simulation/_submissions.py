@@ -123,6 +123,7 @@ def _view(
         application=application.name,
         requested=request.devices,
         deadline=request.deadline,
+        tenant=request.tenant,
     )
 
 

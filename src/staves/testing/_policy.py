@@ -12,6 +12,7 @@ import numpy as np
 
 from staves.scheduling import Counts, Decision, JobView, Policy, Reason, View, decision_of
 from staves.scheduling._configurations import allowed
+from staves.scheduling._quotas import room
 from staves.testing._views import Scaling, random_view
 
 
@@ -31,11 +32,12 @@ class PolicyConformance(ABC):
         """Return a new policy."""
 
     def views(self) -> Iterator[View]:
-        """Yield the views that every case looks at."""
-        return map(random_view, self.seeds)
+        """Yield the views that every case looks at: with quotas, if the policy honours them."""
+        quotas = self.policy().quotas
+        return (random_view(seed, quotas=quotas) for seed in self.seeds)
 
     def test_decisions_keep_to_the_view(self) -> None:
-        """No device is given twice; minimum, maximum, types, mix, pinned and guaranteed hold."""
+        """No device is given twice; what jobs may have, must keep and share in a quota holds."""
 
         def case(view: View) -> None:
             decision_of(self.policy(), view)
@@ -73,8 +75,10 @@ class PolicyConformance(ABC):
 
         def case(view: View) -> None:
             decision = decision_of(self.policy(), view)
-            free = _free(view, decision)
+            free, rooms = _free(view, decision), room(view, decision.chosen)
             for job in view.jobs:
+                if job.minimum > rooms.get(job.tenant, job.minimum):
+                    continue  # its tenant's quota does not let it start
                 if job.id not in decision.chosen:
                     startable = _smallest(job, free)
                     assert startable is None, f"{job.id} could start on {startable}"
@@ -144,7 +148,8 @@ class PolicyConformance(ABC):
         if type(self).views is not PolicyConformance.views:
             return ""
         seed = next(itertools.islice(self.seeds, number, None))
-        return f": staves.testing.random_view({seed})"
+        quotas = ", quotas=True" if self.policy().quotas else ""
+        return f": staves.testing.random_view({seed}{quotas})"
 
 
 def _free(view: View, decision: Decision) -> Counts:

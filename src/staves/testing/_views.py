@@ -36,11 +36,19 @@ class Scaling:
         return rates
 
 
-def random_view(seed: int) -> View:
+_TENANTS = ("", "ann", "bob", "cyd")
+
+
+def random_view(seed: int, *, quotas: bool = False) -> View:
     """Return a view of up to 4 types, 6 nodes and 8 jobs, some of which run.
 
     Running jobs fit together. Jobs differ in size, types, mix, elasticity, guarantees, pauses and
     in whether their work is known.
+
+    Args:
+        seed: of all that is drawn.
+        quotas: whether jobs have tenants, and some of these quotas, which may be below what they
+            have; all else stays as without.
     """
     rng = np.random.default_rng(seed)
     types = int(rng.integers(1, 5))
@@ -59,7 +67,15 @@ def random_view(seed: int) -> View:
                 job, current=counts, waiting=0.0, pause_left=rng.choice([0.0, 3.0, 650.0])
             )
     names = tuple(f"type-{g}" for g in range(types))
-    return View(1000.0, names, capacity, nodes, tuple(jobs))
+    view = View(1000.0, names, capacity, nodes, tuple(jobs))
+    return _with_quotas(np.random.default_rng([seed, 1]), view) if quotas else view
+
+
+def _with_quotas(rng: np.random.Generator, view: View) -> View:
+    jobs = tuple(replace(job, tenant=str(rng.choice(_TENANTS))) for job in view.jobs)
+    most = sum(view.capacity) // 2 + 2
+    told = {name: int(rng.integers(0, most)) for name in _TENANTS[1:] if rng.random() < 0.7}
+    return replace(view, jobs=jobs, quotas=told)
 
 
 def _job(rng: np.random.Generator, name: str, types: int) -> JobView:

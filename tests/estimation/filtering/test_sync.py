@@ -120,3 +120,43 @@ def test_it_is_the_conditional_mean_of_its_normal_distribution(taught: SyncFilte
 def test_shapes_must_fit() -> None:
     with pytest.raises(InputError, match="1 sizes of nodes for 2 types"):
         SyncFilter((), TYPES, (8,), 4)
+
+
+def test_it_is_off_as_often_as_it_says(taught: SyncFilter) -> None:
+    """Jobs are drawn from what it believes, and told of in part: how far off is it then?"""
+    rng = np.random.default_rng(3)
+    space, believed = taught._space, taught._believed
+    seen = Cell("slow", 4)
+    wanted = [(0, 0, 4), (1, 0, 8), (0, 1, 2), (1, 1, 16), (0, 1, 4)]
+    rungs = {2: 0, 4: 1, 8: 2, 16: 3}
+    off = []
+    for _ in range(400):
+        true = rng.multivariate_normal(believed.mean, believed.covariance, method="eigh")
+
+        def exchange(cell: int, devices: int, x: np.ndarray = true) -> float:
+            sent = devices * 16.0 * float(ring_share(devices))
+            return sent / math.exp(x[cell])
+
+        cells = {name: int(space.index([Cell(name, 1)])[0]) for name in TYPES}
+        alone = {name: math.exp(true[at] + rng.normal() * 0.01) for name, at in cells.items()}
+        noisy = exchange(int(space.index([seen])[0]), 4) * math.exp(rng.normal() * 0.1)
+        known = Exchanges(16.0, alone, {seen: noisy})
+        found = taught.seconds(known)
+        off.append(
+            [
+                math.log(found[at] / exchange(int(taught._at[at[0], at[1], rungs[at[2]]]), at[2]))
+                for at in wanted
+            ]
+        )
+    deviation = taught.log_std(known)
+    told = np.sqrt([deviation[at] ** 2 - 0.01 for at in wanted])  # less that of another batch
+    assert np.std(off, axis=0) == pytest.approx(told, rel=0.15)
+    assert (deviation[:, :, :2] == 0).all()
+
+
+def test_it_is_surer_of_what_was_measured(taught: SyncFilter) -> None:
+    known = Exchanges(16.0, SPEED)
+    one = Exchanges(16.0, SPEED, {Cell("slow", 4): 0.01})
+    before, after = taught.log_std(known), taught.log_std(one)
+    assert (after <= before + 1e-9).all()
+    assert after[0, 1, 4] < before[0, 1, 4]

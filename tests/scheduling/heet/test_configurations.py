@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -57,6 +58,15 @@ def large(seed: int, *, most_jobs: int = 12) -> View:
     return View(0.0, tuple(f"t{g}" for g in range(types)), capacity, tuple(nodes), tuple(jobs))
 
 
+def with_quotas(view: View, seed: int) -> View:
+    """The same with tenants for its jobs, most of which have a quota."""
+    rng = np.random.default_rng([seed, 1])
+    jobs = tuple(replace(job, tenant=f"t{rng.integers(6)}") for job in view.jobs)
+    some = sum(view.capacity) // 4
+    quotas = {f"t{n}": int(rng.integers(0, some + 1)) for n in range(5)}
+    return replace(view, jobs=jobs, quotas=quotas)
+
+
 class TestHeetOnLargeClusters(PolicyConformance):
     seeds: ClassVar[Iterable[int]] = range(25)
 
@@ -74,6 +84,16 @@ class TestHeetOnManyJobs(TestHeetOnLargeClusters):
 
     def views(self) -> Iterator[View]:
         return (large(seed, most_jobs=400) for seed in self.seeds)
+
+
+class TestHeetWithQuotasOnLargeClusters(TestHeetOnLargeClusters):
+    def views(self) -> Iterator[View]:
+        return (with_quotas(large(seed), seed) for seed in self.seeds)
+
+
+class TestHeetWithQuotasOnManyJobs(TestHeetOnManyJobs):
+    def views(self) -> Iterator[View]:
+        return (with_quotas(large(seed, most_jobs=400), seed) for seed in self.seeds)
 
 
 @given(seeds)

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
-from staves.scheduling import Counts, JobView, View
+from staves.scheduling import Counts, Doubt, Heet, JobView, View
 from staves.scheduling._configurations import as_table, every, unpinned
 from staves.scheduling.heet._utility import Weights, remaining_seconds, weigh
 from staves.testing import Scaling, random_view
@@ -192,3 +193,70 @@ def test_only_what_meets_the_deadline_counts_more() -> None:
     )
     assert one[0] == other[0]
     assert one[1] > other[1] * 2
+
+
+def doubts(view: View, seed: int) -> View:
+    """The same, with how sure rates are: by types and devices, 0 for what a job has."""
+    factors = np.random.default_rng(seed).uniform(0.0, 0.5, len(view.types))
+
+    def doubt(job: JobView) -> Doubt:
+        def log_std(table: NDArray[np.int64]) -> NDArray[np.float64]:
+            had = (table == np.array(job.current or (-1,) * table.shape[1])).all(axis=1)
+            stds: NDArray[np.float64] = np.where(had, 0.0, (table > 0) @ factors)
+            return stds
+
+        return log_std
+
+    return replace(view, jobs=tuple(replace(job, log_std=doubt(job)) for job in view.jobs))
+
+
+@given(seeds)
+@settings(max_examples=60)
+def test_with_caution_every_rate_counts_as_its_lower_bound(seed: int) -> None:
+    """As if it were believed to be that: in utilities, and in decisions."""
+    view = doubts(random_view(seed), seed)
+
+    class Lower:
+        def __init__(self, job: JobView) -> None:
+            self.job = job
+
+        def __call__(self, configurations: NDArray[np.int64]) -> NDArray[np.float64]:
+            assert self.job.log_std is not None
+            rates: NDArray[np.float64] = self.job.rates(configurations) * np.exp(
+                -0.7 * self.job.log_std(configurations)
+            )
+            return rates
+
+    lower = tuple(replace(job, rates=Lower(job), log_std=None) for job in view.jobs)
+    # Without rank: how fast types are beside each other is taken from what is believed, unbounded.
+    tables = [every(job, unpinned(view), 10_000) for job in view.jobs]
+    cautious, believed = (
+        weigh(each, tables, Weights(caution=0.7, rank=0.0))  # type: ignore[arg-type]
+        for each in (view, replace(view, jobs=lower))
+    )
+    for one, other, job in zip(cautious, believed, view.jobs, strict=True):
+        assert one.utility == pytest.approx(other.utility, rel=1e-12)
+        assert one.rates == pytest.approx(job.rates(one.table), rel=1e-12)
+        assert one.counted == pytest.approx(other.rates, rel=1e-12)
+    weights = Weights(caution=0.7, rank=0.0)
+    decision, same = (Heet(weights).decide(each) for each in (view, replace(view, jobs=lower)))
+    assert decision.value == pytest.approx(same.value, rel=1e-9)
+
+
+def test_a_job_does_not_leave_what_it_knows_for_a_guess_that_is_hardly_better() -> None:
+    def sure(table: NDArray[np.int64]) -> NDArray[np.float64]:
+        stds: NDArray[np.float64] = np.where(table[:, 1] > 0, 0.5, 0.0)
+        return stds
+
+    job = JobView(
+        "j", 0.0, Scaling((1.0, 1.3)), 1e4, current=(1, 0), log_std=sure, maximum=1, mix=False
+    )
+    view = View(0.0, ("known", "guess"), (1, 1), ((1, 1),), (job,))
+    assert Heet(Weights(caution=0.0)).decide(view).chosen == {"j": (0, 1)}
+    stays = Heet(Weights(caution=1.0)).decide(view)
+    assert stays.chosen == {"j": (1, 0)}
+    assert "1 guess would be 1.3 x as fast, but that is not sure enough." in stays.reasons["j"].text
+    told = stays.reasons["j"].alternatives[0]
+    assert told.rate == pytest.approx(1.3), "what is believed is told"
+    much = replace(job, rates=Scaling((1.0, 2.0)))
+    assert Heet(Weights(caution=1.0)).decide(replace(view, jobs=(much,))).chosen == {"j": (0, 1)}

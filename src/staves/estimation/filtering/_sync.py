@@ -105,6 +105,19 @@ class SyncFilter:
         found[:, :, 2:] = np.exp(logs @ self._between)
         return found
 
+    def log_std(self, known: Exchanges) -> Array:
+        """Return the standard deviation of ln(seconds), shaped as `seconds`; 0 for one device."""
+        cells = self._row(known).cells
+        noise = np.where(self._space.devices[cells] > 1, _NOISE, _ALONE_NOISE)
+        across = self._believed.covariance[cells]
+        gain = np.linalg.solve(across[:, cells] + np.diag(noise), across)
+        covariance = self._believed.covariance - gain.T @ across
+        ladders = covariance[self._at[..., :, None], self._at[..., None, :]]  # (2, G, R, R)
+        variance = np.einsum("rn,...rs,sn->...n", self._between, ladders, self._between) + _NOISE
+        found: Array = np.zeros((*self._at.shape[:2], 2 + self._between.shape[1]))
+        found[:, :, 2:] = np.sqrt(np.maximum(variance, 0.0))
+        return found
+
     def _cells(self, name: str, apart: bool) -> list[Cell]:
         return [self._cell(name, rung, apart) for rung in self._rungs]
 

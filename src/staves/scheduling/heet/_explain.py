@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from staves.scheduling._configurations import as_table, in_words, too_few, unpinned, usable
+from staves.scheduling._quotas import room, used
 from staves.scheduling._view import Counts, JobView, Option, Reason, View
 from staves.scheduling.heet._utility import Weighed, Weighing
 
@@ -21,7 +22,11 @@ _NAMED = 3  # of those that wait ahead of a job
 
 
 def explain(
-    view: View, weighing: Weighing, chosen: Mapping[str, Counts], prices: NDArray[np.float64]
+    view: View,
+    weighing: Weighing,
+    chosen: Mapping[str, Counts],
+    prices: NDArray[np.float64],
+    dues: Mapping[str, float],
 ) -> dict[str, Reason]:
     """Return the reason of every job, by id.
 
@@ -30,10 +35,11 @@ def explain(
         weighing: what each job's configurations are worth.
         chosen: what each job got, by id.
         prices: of one device of each type, in utility, (G,).
+        dues: what a device of a tenant's quota costs besides, by tenant.
     """
     held = as_table([chosen.get(job.id, (0,) * len(prices)) for job in view.jobs], len(prices))
     held[[job.pinned for job in view.jobs]] = 0
-    told = _Told(view, chosen, prices, held)
+    told = _Told(view, chosen, prices, dues, held)
     weighed = [weighing.of(index) for index in range(len(view.jobs))]
     queue = sorted(
         (item for item in weighed if item.job.id not in chosen and len(item.utility)),
@@ -42,17 +48,17 @@ def explain(
     place = {item.job.id: index for index, item in enumerate(queue)}
     first = [item.job.label for item in queue[:_NAMED]]
     reasons = {}
-    for item in weighed:
-        counts = chosen.get(item.job.id)
-        if item.job.pinned and counts is not None:
-            reasons[item.job.id] = Reason(
+    for job, item in zip(view.jobs, weighed, strict=True):
+        counts = chosen.get(job.id)
+        if job.pinned and counts is not None:
+            reasons[job.id] = Reason(
                 f"{in_words(counts, view.types)}: it is not elastic, and keeps what it has.",
                 told.options(item, counts)[0],
             )
         elif counts is not None:
-            reasons[item.job.id] = told.granted(item, counts)
+            reasons[job.id] = told.granted(item, counts, job.maximum)
         else:
-            reasons[item.job.id] = told.waits(item, place.get(item.job.id, 0), first)
+            reasons[job.id] = told.waits(item, place.get(job.id, 0), first, job)
     return reasons
 
 
@@ -60,7 +66,7 @@ class _Told:
     """What reasons say of a decision.
 
     Args:
-        view, chosen, prices: as of `explain`.
+        view, chosen, prices, dues: as of `explain`.
         held: devices of each job that is not pinned, (J, G).
     """
 
@@ -69,9 +75,11 @@ class _Told:
         view: View,
         chosen: Mapping[str, Counts],
         prices: NDArray[np.float64],
+        dues: Mapping[str, float],
         held: NDArray[np.int64],
     ) -> None:
-        self._view, self._chosen, self._prices = view, chosen, prices
+        self._view, self._prices, self._dues = view, prices, dues
+        self._has, self._room = used(view, chosen), room(view, chosen)
         self._available = unpinned(view)
         free = np.array(self._available, dtype=np.int64) - held.sum(axis=0)
         self._free: Counts = tuple(free.tolist())
@@ -82,8 +90,8 @@ class _Told:
             for g, jobs in enumerate(most)
         ]
 
-    def granted(self, item: Weighed, counts: Counts) -> Reason:
-        """Return why a job got these."""
+    def granted(self, item: Weighed, counts: Counts, maximum: int) -> Reason:
+        """Return why a job got these that could have `maximum`, but for its tenant's quota."""
         types = self._view.types
         mine, others = self.options(item, counts)
         assert mine is not None, "what is chosen was weighed"
@@ -94,22 +102,29 @@ class _Told:
             faster = f"{in_words(better.counts, types)} would be {better.rate / mine.rate:.2g} x"
             text += f" {faster} as fast, but {better.why}."
         elif item.rates.max() <= mine.rate * _EQUAL:
-            text += " Nothing that it may use would be faster."
+            most = item.job.maximum
+            bound = "" if most == maximum else f": {_bound(item.job)}"
+            text += f" Nothing that it may use would be faster{bound}."
         text += _deadline(self._view.now, item.job, mine)
         if mine.price:
             text += f" That is worth {mine.utility:.2g} to it, and {mine.price:.2g} to others."
         return Reason(text, mine, others)
 
-    def waits(self, item: Weighed, place: int, first: list[str]) -> Reason:
+    def waits(self, item: Weighed, place: int, first: list[str], asked: JobView) -> Reason:
         """Return why a job got nothing that comes at this place in the queue.
 
         Args:
             item: the job.
             place: how many wait ahead of it.
             first: names of the first that wait.
+            asked: the job, whatever its tenant's quota.
         """
         if not len(item.utility):
-            there = usable(item.job, self._available)
+            there = usable(asked, self._available)
+            least = max(1, asked.minimum)
+            if item.job.maximum < least <= sum(there):
+                needs = "1 device" if least == 1 else f"{least} devices"
+                return Reason(f"It needs {needs}, and {_bound(item.job)}.")
             short = too_few(item.job.minimum, there, self._view.types)
             return Reason(f"{short}: there is no more now.")
         _, others = self.options(item, None)
@@ -133,13 +148,18 @@ class _Told:
     ) -> tuple[Option | None, tuple[Option, ...]]:
         """Return the chosen configuration as an option, and the best others, with why not."""
         order = np.argsort(-item.utility, kind="stable")
-        mine = None
+        mine, counted = None, math.inf
         if chosen is not None:
             same = (item.table == np.array(chosen)).all(axis=1)
-            mine = next((self._option(item, row) for row in np.flatnonzero(same).tolist()), None)
+            for row in np.flatnonzero(same).tolist():
+                mine, counted = self._option(item, row), float(item.counted[row])
             order = order[~same[order]]
-        others = [self._option(item, row) for row in order[:ALTERNATIVES].tolist()]
-        return mine, tuple(replace(one, why=self._why(item.job, mine, one)) for one in others)
+        others = []
+        for row in order[:ALTERNATIVES].tolist():
+            other = self._option(item, row)
+            unsure = float(item.counted[row]) <= counted * _EQUAL
+            others.append(replace(other, why=self._why(item.job, mine, other, unsure=unsure)))
+        return mine, tuple(others)
 
     def _option(self, item: Weighed, row: int) -> Option:
         job, counts = item.job, tuple(item.table[row].tolist())
@@ -149,14 +169,25 @@ class _Told:
             float(item.rates[row]),
             float(item.seconds[row]),
             float(item.utility[row]),
-            price=float(self._prices @ item.table[row]),
+            price=float((self._prices + self._dues.get(job.tenant, 0.0)) @ item.table[row]),
             pause=job.pause_left if counts == job.current else change,
         )
 
-    def _why(self, job: JobView, mine: Option | None, other: Option) -> str:
-        """Return why `other` was not chosen for the job, as the end of a sentence."""
+    def _why(self, job: JobView, mine: Option | None, other: Option, *, unsure: bool) -> str:
+        """Return why `other` was not chosen for the job, as the end of a sentence.
+
+        Args:
+            job, mine: what the job got, if anything.
+            other: what it did not.
+            unsure: whether that counts as hardly faster, however fast it is believed to be.
+        """
         had = mine.counts if mine is not None else (0,) * len(self._free)
         missing = [n - h - f for n, h, f in zip(other.counts, had, self._free, strict=True)]
+        more = sum(other.counts) - sum(had)
+        if more > self._room.get(job.tenant, more):
+            quota = self._view.quotas[job.tenant]
+            has = self._has[job.tenant]
+            return f"its tenant, {job.tenant}, uses {has} of its quota of {quota}"
         lacks = [g for g, n in enumerate(missing) if n > 0]
         if lacks:
             g = lacks[0]
@@ -167,9 +198,17 @@ class _Told:
         if mine is None or other.utility > mine.utility:
             return "jobs that are guaranteed their devices go first"
         if other.rate > mine.rate * _EQUAL:
+            if unsure:
+                return "that is not sure enough"
             pause = "" if not other.pause else f", a pause of {_duration(other.pause)}"
             return f"not by enough to pay for the change{pause}"
         return "it is not faster"
+
+
+def _bound(job: JobView) -> str:
+    """Return what bounds a job that may have less than it could use, as the end of a sentence."""
+    most = f"{job.maximum} at most" if job.maximum else "none"
+    return f"the quota of its tenant, {job.tenant}, leaves it {most}"
 
 
 def _deadline(now: float, job: JobView, mine: Option) -> str:

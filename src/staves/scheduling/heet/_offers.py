@@ -25,6 +25,7 @@ class Offer:
     Attributes:
         table: the configurations.
         rates: reference samples a second, above zero.
+        counted: as what they count, which is less where they are not sure, (C,).
         current: the row that the job has already; -1 for none.
         worth: the rows that no other one beats with fewer devices, and what the job has already,
             which a change of it would have to pay for: all that need be weighed, ascending.
@@ -33,6 +34,7 @@ class Offer:
 
     table: Table
     rates: Array
+    counted: Array
     current: int
     worth: Rows
     able: bool
@@ -44,8 +46,8 @@ class Offer:
 
     @cached_property
     def weighed_rates(self) -> Array:
-        """Their rates."""
-        return self.rates[self.worth]
+        """Their rates, as they count."""
+        return self.counted[self.worth]
 
     @cached_property
     def mine(self) -> Mask:
@@ -54,20 +56,30 @@ class Offer:
         return mine
 
 
-def offer(ways: Ways, rates: Array) -> Offer:
+def offer(ways: Ways, rates: Array, sure: Array | None = None) -> Offer:
     """Return what a job is offered.
 
     Args:
         ways: its configurations.
         rates: of them, (C,); rows of rate 0 are dropped.
+        sure: factors by which they count less, (C,), above 0; None where all count as they are.
     """
-    table, row, keep = ways.table, ways.current, undominated(rates, ways.within)
+    counted = rates if sure is None else rates * sure
+    table, row, keep = ways.table, ways.current, undominated(counted, ways.within)
     runs = rates > 0
     keep &= runs
     if not runs.all():
         row = int(runs[:row].sum()) if row >= 0 and runs[row] else -1
-        table, rates, keep = table[runs], rates[runs], keep[runs]
-    return Offer(table, rates, row, np.flatnonzero(keep), len(runs) > 0)
+        table, rates, counted, keep = table[runs], rates[runs], counted[runs], keep[runs]
+    return Offer(table, rates, counted, row, np.flatnonzero(keep), len(runs) > 0)
+
+
+def certainty(job: JobView, table: Table, caution: float) -> Array | None:
+    """Return what is left of rates at the lower bounds by which they count, (C,); None: all."""
+    if not caution or job.log_std is None or not len(table):
+        return None
+    left: Array = np.exp(-caution * job.log_std(table))
+    return left
 
 
 def _offer_of(rates: Rates, ways: Ways) -> Offer:
@@ -84,10 +96,11 @@ class Offers:
         view: the jobs.
         available: devices of each type that may be given out, (G,).
         free: those of them that nobody has, (G,).
+        caution: as of `Weights`.
     """
 
-    def __init__(self, view: View, available: Counts, free: Counts) -> None:
-        self._available, self._free = available, free
+    def __init__(self, view: View, available: Counts, free: Counts, caution: float = 0.0) -> None:
+        self._available, self._free, self._caution = available, free, caution
         self.node_sizes = [
             frozenset(node[g] for node in view.nodes) - {0} for g in range(len(available))
         ]
@@ -99,19 +112,28 @@ class Offers:
         """Return what a job that has nothing may have of `room`; None where that is nothing."""
         there = ways(job, room, room, self.node_sizes, self._order(job))
         there = replace(there, current=-1)  # what it had is lost to it now
-        found = offer(there, job.rates(there.table)) if len(there.table) else None
-        return found if found is not None and len(found.rates) else None
+        if not len(there.table):
+            return None
+        found = offer(there, job.rates(there.table), certainty(job, there.table, self._caution))
+        return found if len(found.rates) else None
 
     def _of(self, job: JobView) -> Offer:
         held = job.current
         guaranteed = job.guaranteed if held is not None else 0
         terms = (job.minimum, job.maximum, job.types, job.mix, held, guaranteed, job.pinned)
+        doubt = job.log_std if self._caution else None
         # `view` keeps the rates alive, so an id is nobody else's.
-        key = (id(job.rates), *terms)
+        key = (id(job.rates), doubt, *terms)
         if key not in self._offers:
-            make = _kept_offer_of if is_fixed(job.rates) else _offer_of
-            self._offers[key] = make(job.rates, self._ways(job))
+            self._offers[key] = self._made(job)
         return self._offers[key]
+
+    def _made(self, job: JobView) -> Offer:
+        ways = self._ways(job)
+        sure = certainty(job, ways.table, self._caution)
+        if sure is not None:
+            return offer(ways, job.rates(ways.table), sure)
+        return (_kept_offer_of if is_fixed(job.rates) else _offer_of)(job.rates, ways)
 
     def _ways(self, job: JobView) -> Ways:
         if job.pinned and job.current is not None:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from staves.scheduling._configurations import as_table, unpinned, usable
 from staves.scheduling._policy import Policy
+from staves.scheduling._quotas import room
 from staves.scheduling._reasons import Later, Reasons
 from staves.scheduling._view import Counts, Decision, JobView, View
 from staves.scheduling.heet._explain import explain
 from staves.scheduling.heet._market import decide, market
 from staves.scheduling.heet._offers import Offers
+from staves.scheduling.heet._quotas import capacities, within_quotas
 from staves.scheduling.heet._relaxation import Instance
 from staves.scheduling.heet._utility import Weighing, Weights
 
@@ -33,6 +36,7 @@ class Heet(Policy):
     name = "heet"
     in_place = True
     estimator = "product"
+    quotas = True
 
     def __init__(self, weights: Weights | None = None, *, exact: bool = True) -> None:
         self._weights = weights or Weights()
@@ -40,27 +44,30 @@ class Heet(Policy):
 
     def decide(self, view: View) -> Decision:
         """Return the best decision for this view."""
+        asked, view = view, within_quotas(view)
         available = unpinned(view)
         current = {job.id: job.current for job in view.jobs if job.current is not None}
         free = tuple(np.maximum(np.array(available) - _sum(view, current), 0).tolist())
-        offers = Offers(view, available, free)
+        offers = Offers(view, available, free, self._weights.caution)
         weighing = Weighing(view, offers.of_jobs, self._weights)
         pinned = np.array([job.pinned for job in view.jobs], dtype=bool)
         rows = np.flatnonzero(~pinned[weighing.owner])
         owner = weighing.owner[rows]
         must = np.array([_must(job) for job in view.jobs], dtype=bool)
         must &= np.bincount(owner, minlength=len(must)) > 0
+        mine = np.flatnonzero(weighing.mine[rows])
+        there = capacities(view, available, weighing.table[rows], owner, must, mine)
         result = self._solve(
             Instance(
                 weighing.utility[rows],
-                weighing.table[rows],
+                there.counts,
                 owner,
                 len(view.jobs),
-                np.array(available, dtype=np.int64),
-                np.flatnonzero(weighing.mine[rows]),
+                there.capacity,
+                mine,
             ),
             must,
-            np.flatnonzero(weighing.mine[rows] & must[owner]),
+            there.kept,
         )
         taken = rows[result.columns]
         counts = dict(
@@ -73,11 +80,11 @@ class Heet(Policy):
             elif index in counts:
                 chosen[job.id] = tuple(counts[index])
         assert result.prices is not None, "a market tells its prices"
-        prices = result.prices
+        prices, dues = result.prices[: len(view.types)], there.dues(result.prices)
         gained = self._use_up(view, offers, weighing, chosen)
         return Decision(
             chosen,
-            Reasons(lambda: explain(view, weighing, chosen, prices)),
+            Reasons(lambda: explain(asked, weighing, chosen, prices, dues)),
             result.value + gained,
             result.bound + gained,  # one more configuration adds its own utility at most
             Later(lambda: _weighed(view, weighing)),
@@ -91,7 +98,7 @@ class Heet(Policy):
         Nothing is left for them where all configurations were weighed; where only some were, what
         is left may be none of those.
         """
-        gained = 0.0
+        gained, rooms = 0.0, room(view, chosen)
         left = np.array(unpinned(view)) - _sum(view, chosen)
         if not left.any():
             return gained
@@ -102,15 +109,21 @@ class Heet(Policy):
             if not left.any():
                 break
             job = view.jobs[index]
-            if job.pinned or sum(usable(job, left.tolist())) < max(1, job.minimum):
+            most = rooms.get(job.tenant, job.maximum)
+            if most < job.maximum:
+                job = replace(job, maximum=most)
+            there = min(most, sum(usable(job, left.tolist())))
+            if job.pinned or there < max(1, job.minimum):
                 continue
-            there = offers.anew(job, tuple(left.tolist()))
-            if there is None:
+            offer = offers.anew(job, tuple(left.tolist()))
+            if offer is None:
                 continue
-            anew = weighing.anew(index, there)
+            anew = weighing.anew(index, offer)
             row = int(anew.utility.argmax())
             chosen[job.id] = tuple(anew.table[row].tolist())
             left = left - anew.table[row]
+            if job.tenant in rooms:
+                rooms[job.tenant] = most - sum(chosen[job.id])
             gained += float(anew.utility[row])
         return gained
 

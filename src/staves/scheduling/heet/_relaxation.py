@@ -25,7 +25,8 @@ class Instance:
 
     Args:
         utility: of each configuration, (C,).
-        counts: devices of each type that it takes, (C, G).
+        counts: devices of each type that it takes, (C, G); types stand for whatever else there is
+            only so much of, too: a tenant's quota is one more.
         owner: its job, (C,), ascending.
         jobs: how many, J.
         capacity: devices of each type, (G,).
