@@ -56,7 +56,7 @@ def test_stub_workers_are_launched_resized_and_stopped(tmp_path: Path, count: in
                     job.resize(wanted, request)
                 names = tuple(device.name for device in wanted)
                 patience = time.monotonic() + 600
-                while (status := job.status()).devices != names:
+                while (status := job.status()).devices != names or not status.generation:
                     assert time.monotonic() < patience, status
                     assert status.phase in ("starting", "running"), job.log()
                     time.sleep(0.05)
