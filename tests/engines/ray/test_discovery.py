@@ -164,4 +164,11 @@ def test_what_an_agent_claims() -> None:
 def test_why_an_actor_is_pending(
     has: dict[str, float] | None, free: dict[str, float], words: str
 ) -> None:
-    assert why_pending({"emu": 1.0}, has, free).startswith(words)
+    assert why_pending({"emu": 1.0}, has, free, {"emu": 1.0}).startswith(words)
+
+
+def test_what_an_actor_holds_as_it_starts_is_nobody_elses() -> None:
+    has, own = {"emu": 2.0}, {"emu": 2.0}
+    words = why_pending({"emu": 1.0}, has, {}, own)
+    assert words.startswith("1 emu wanted, 0 of 2 free: Ray is starting its actor; or another")
+    assert "starting" not in why_pending({"emu": 1.0}, has, {}, {"emu": 1.0})

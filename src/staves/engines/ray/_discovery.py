@@ -184,7 +184,10 @@ def claim_of(
 
 
 def why_pending(
-    claim: Mapping[str, float], has: Mapping[str, float] | None, free: Mapping[str, float]
+    claim: Mapping[str, float],
+    has: Mapping[str, float] | None,
+    free: Mapping[str, float],
+    own: Mapping[str, float],
 ) -> str:
     """Return why an actor with this claim on a node has not started yet.
 
@@ -192,20 +195,22 @@ def why_pending(
         claim: what it asks for, by name.
         has: what the node has in all; None where it is not alive.
         free: what of that nobody holds.
+        own: what this driver's actors on the node claim, this one among them: Ray counts a claim
+            as held before its actor is there.
     """
     if has is None:
         return "the node is not in the Ray cluster any more"
     for name, amount in claim.items():
-        if has.get(name, 0.0) < amount:
-            return (
-                f"the node has no {name} any more"
-                if not has.get(name)
-                else (f"{amount:g} {name} are wanted, the node has {has[name]:g}")
-            )
+        there = has.get(name, 0.0)
+        if not there:
+            return f"the node has no {name} any more"
+        if there < amount:
+            return f"{amount:g} {name} are wanted, the node has {there:g}"
     for name, amount in claim.items():
-        if free.get(name, 0.0) < amount:
-            return (
-                f"{amount:g} {name} wanted, {free.get(name, 0.0):g} of {has[name]:g} free:"
-                " another user of the Ray cluster holds them, or another job until its worker ends"
-            )
+        there, left = has[name], free.get(name, 0.0)
+        if left < amount:
+            others = "another user of the Ray cluster holds them, or another job until it ends"
+            if there - left <= own.get(name, 0.0):
+                others = f"Ray is starting its actor; or {others}"
+            return f"{amount:g} {name} wanted, {left:g} of {there:g} free: {others}"
     return "Ray is starting its actor"

@@ -111,8 +111,12 @@ class Driver:
             problem = _problem(held.here)
             return ("ended", problem) if problem else ("running", "")
         self._look()
-        free = self._free.get(held.node, {})
-        return "pending", why_pending(held.claim, self._has.get(held.node), free)
+        free, own = self._free.get(held.node, {}), dict[str, float]()
+        for each in self._held.values():
+            if each.node == held.node:
+                for name, amount in each.claim.items():
+                    own[name] = own.get(name, 0.0) + amount
+        return "pending", why_pending(held.claim, self._has.get(held.node), free, own)
 
     def end(self, agent: str) -> None:
         """End an agent and its actor; one whose node does not answer is seen to in a thread."""
