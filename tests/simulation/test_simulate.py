@@ -210,6 +210,7 @@ def test_policies_are_told_all_that_was_submitted() -> None:
         "requested": 2,
         "deadline": 77.0,
         "settling": True,
+        "tenant": "a tenant",
     }
     found = {
         "id", "submitted", "rates", "remaining", "current", "attained", "waiting", "pause_left",

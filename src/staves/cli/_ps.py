@@ -52,5 +52,5 @@ def _row(job: dict[str, Any]) -> tuple[object, ...]:
         progress.get("step"),
         progress.get("loss"),
         ago(job["submitted"]),
-        job["reason"] or job["pending"],
+        job["reason"] or job.get("pending", ""),
     )
