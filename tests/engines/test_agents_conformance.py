@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from staves.engines._base import Engine
 from staves.testing import EngineConformance
 from tests.engines.agents.several import EMULATED, engine
+
+pytestmark = pytest.mark.soak  # minutes of processes that start and end
 
 
 class TestAgentsConformance(EngineConformance):
