@@ -33,6 +33,7 @@ from staves.scheduling._view import (
     Reason,
     View,
     doubt_of,
+    is_fixed,
 )
 from staves.scheduling.gavel import Gavel, GavelFtf, GavelMakespan, GavelMaxMin
 from staves.scheduling.heet import Heet
@@ -75,6 +76,7 @@ __all__ = [
     "decided",
     "decision_of",
     "doubt_of",
+    "is_fixed",
     "ladders",
     "place",
     "policies",

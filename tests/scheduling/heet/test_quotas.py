@@ -16,6 +16,7 @@ from staves.scheduling import Counts, Decision, Heet, JobView, View, decision_of
 from staves.scheduling._configurations import every, unpinned
 from staves.scheduling.heet._configurations import MOST
 from staves.testing import Scaling, random_view
+from tests.scheduling.heet.envy import nobody_is_envious
 from tests.scheduling.heet.test_configurations import large, with_quotas
 
 seeds = st.integers(0, 2**32 - 1)
@@ -186,17 +187,5 @@ def test_reasons_do_not_blame_a_quota_for_devices_that_are_not_there() -> None:
 def test_nobody_would_rather_have_another_option_at_its_price(seed: int) -> None:
     """Prices include what other jobs of the tenant would give for a part of its quota."""
     view = unguaranteed(seed)
-    decision = Heet().decide(view)
-    assert decision.value is not None
-    assert decision.bound is not None
     assume(view.quotas)
-    missing = decision.bound - decision.value
-    for one in view.jobs:
-        reason = decision.reasons[one.id]
-        if one.pinned:
-            continue
-        mine = reason.chosen
-        had = 0.0 if mine is None else mine.utility - (mine.price or 0.0)
-        for other in reason.alternatives:
-            assert other.price is not None
-            assert other.utility - other.price <= had + missing + 1e-6 * decision.bound
+    nobody_is_envious(view)

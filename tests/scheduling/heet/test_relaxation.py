@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 from hypothesis import given, settings
@@ -56,6 +57,21 @@ def test_shares_and_prices_are_those_of_a_best_relaxation(seed: int, ties: bool)
         )
         assert solved.fun is not None
         assert abs(solved.fun + value) < 1e-7
+
+
+@given(seeds, st.booleans())
+@settings(max_examples=200, deadline=None)
+def test_where_the_search_of_shares_begins_changes_no_sum(seed: int, ties: bool) -> None:
+    """From a choice that fits, and from one that does not."""
+    rng = np.random.default_rng(seed)
+    problem = instance(rng, 8, ties=ties)
+    begin, size = problem.runs
+    some = rng.random(len(begin)) < 0.5
+    start = (begin + rng.integers(0, np.maximum(size, 1)))[some]
+    plain, begun = relax(problem), relax(replace(problem, start=start))
+    assert plain is not None
+    assert begun is not None
+    assert abs(problem.utility @ (plain.shares - begun.shares)) < 1e-7
 
 
 @given(seeds, st.booleans(), st.floats(0, 0.3))

@@ -11,14 +11,13 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from staves.engines.agents import cluster_with
 from staves.errors import InputError
 from staves.hardware import (
     KNOWN_TYPES,
     LOCAL_CPU,
     Cluster,
     DeviceType,
-    Layout,
-    Node,
     device_type_from_name,
 )
 
@@ -143,21 +142,11 @@ def cluster_of(
         file: declares types, and links of nodes by their name or by their types; None for none.
     """
     declared = {} if file is None else file.types
-    links = {} if file is None else {n.name: n.link_bits_per_second for n in file.nodes}
-    by_type = {} if file is None else dict(Layout.of(file).links)
-    types: dict[str, DeviceType] = {}
-    found: list[Node] = []
-    for node in nodes:
-        devices = {name: offer.count for name, offer in offers(node, declared).items()}
-        if not devices:
-            continue
-        name = known_as[node.id]
-        for kind in devices:
-            types[kind] = declared.get(kind) or KNOWN_TYPES.get(kind) or DeviceType(kind)
-        slowest = min((by_type[kind] for kind in devices if kind in by_type), default=None)
-        link = links.get(name) or slowest
-        found.append(Node(name, devices, link))
-    return Cluster(types, tuple(sorted(found, key=lambda node: _in_order(node.name))))
+    found = [
+        (known_as[node.id], {name: offer.count for name, offer in offers(node, declared).items()})
+        for node in nodes
+    ]
+    return cluster_with(sorted(found, key=lambda one: _in_order(one[0])), file)
 
 
 def _in_order(name: str) -> list[tuple[int, str]]:

@@ -9,14 +9,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from staves.engines.agents import cluster_with
 from staves.errors import InputError
 from staves.hardware import (
     KNOWN_TYPES,
     LOCAL_CPU,
     Cluster,
     DeviceType,
-    Layout,
-    Node,
     device_type_from_name,
 )
 
@@ -91,24 +90,17 @@ def cluster_of(found: list[SlurmNode], file: Cluster | None) -> Cluster:
             names it also tells the `local-cpu` devices, which no generic resource stands for.
     """
     declared = {} if file is None else file.types
-    named = {} if file is None else {node.name: node for node in file.nodes}
-    by_type = {} if file is None else dict(Layout.of(file).links)
-    nodes, types = list[Node](), dict[str, DeviceType]()
+    cpus = {} if file is None else {n.name: n.devices.get(LOCAL_CPU, 0) for n in file.nodes}
+    devices = []
     for node in found:
         counts: dict[str, int] = {}
         for gres, count in node.gres.items():
             name = type_name(gres, declared)
             counts[name] = counts.get(name, 0) + count
-        entry = named.get(node.name)
-        if entry is not None and LOCAL_CPU in entry.devices:
-            counts[LOCAL_CPU] = entry.devices[LOCAL_CPU]
-        if counts:
-            slowest = min((by_type[name] for name in counts if name in by_type), default=None)
-            link = None if entry is None else entry.link_bits_per_second
-            nodes.append(Node(node.name, counts, link or slowest))
-        for name in counts:
-            types[name] = declared.get(name) or KNOWN_TYPES.get(name) or DeviceType(name)
-    return Cluster(types, tuple(nodes))
+        if cpus.get(node.name):
+            counts[LOCAL_CPU] = cpus[node.name]
+        devices.append((node.name, counts))
+    return cluster_with(devices, file)
 
 
 def gres_for(
