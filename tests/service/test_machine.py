@@ -190,6 +190,26 @@ def test_retries_run_out() -> None:
     assert (record.state, record.reason) == ("failed", "node n died; 2 retries before")
 
 
+def test_what_the_cluster_takes_is_no_retry_once_it_had_trained() -> None:
+    record = replace(BASE, retries=1)
+    for _ in range(5):
+        record = advance(advance(record, Grant(("a",))), Hello())
+        record = advance(record, Ended("stopped", "a was lost: preempted", trained=True))
+        assert (record.state, record.failures) == ("queued", 0)
+        assert record.reason == "a was lost: preempted"
+    for state in ("queued", "failed"):  # what never comes to train may not be tried for ever
+        record = advance(advance(record, Grant(("a",))), Ended("stopped", "a was lost"))
+        assert record.state == state
+
+
+def test_spans_tell_that_it_trained() -> None:
+    ended = EngineEnded("stopped", "a was lost")
+    for spans in ((), ({"steps": 3},)):
+        status = Status("ended", elastic=True, spans=spans, ended=ended)
+        (event,) = events_of(replace(ELASTIC, measured=True), status)
+        assert event == Ended("stopped", "a was lost", trained=bool(spans))
+
+
 def test_what_may_not_run_twice_is_not_run_again_after_a_shutdown() -> None:
     record = replace(RECORDS["plain-down"], retries=0)
     for event in (Ended("stopped"), Lost()):

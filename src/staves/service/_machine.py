@@ -112,7 +112,8 @@ def events_of(record: Record, status: Status) -> tuple[Event, ...]:
         events.append(Measured())
     match status.phase:
         case "ended" if status.ended is not None:
-            events.append(Ended(status.ended.end, status.ended.reason, status.ended.status))
+            end, trained = status.ended, bool(status.spans)
+            events.append(Ended(end.end, end.reason, end.status, trained))
         case "lost":
             events.append(Lost())
         case "absent" if record.state == "saving":
@@ -248,7 +249,11 @@ def _ended(record: Record, event: Ended) -> Record:
         case "stopped":
             if record.state == "saving":
                 return _stopped(record)
-            return _lost(record, event.reason or "it was stopped by somebody else")
+            reason = event.reason or "it was stopped by somebody else"
+            if record.elastic and event.trained:
+                # Preempted by the cluster, or its nodes died: no fault of the job's, however often.
+                return _to(record, "queued", reason=reason)
+            return _lost(record, reason)
 
 
 def _stopped(record: Record) -> Record:

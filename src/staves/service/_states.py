@@ -54,7 +54,8 @@ class Record:
         devices: names of those it has been granted, in the order of ranks.
         goal: what it becomes at its end, in state `saving`.
         save: in state `saving`, whether its state is to be saved.
-        failures: attempts that were lost or could not be started, and were made up for.
+        failures: attempts that were lost or could not be started, and were made up for. One that
+            trained until the cluster took its devices is none.
         retries: how many such attempts are made up for.
         reason: why it is in this state, for people; may be empty.
         status: the exit status of the rank that failed (negative: a signal).
@@ -154,11 +155,12 @@ class Formed:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The attempt has ended; the fields are those of `engines.Ended`."""
+    """The attempt has ended: the fields of `engines.Ended`, and whether it had trained."""
 
     end: End
     reason: str = ""
     status: int | None = None
+    trained: bool = False
 
 
 @dataclass(frozen=True, slots=True)
