@@ -19,10 +19,10 @@ demo: setup
 	$(BIN)/python -m examples.demo
 
 test: lint types
-	$(BIN)/python -m pytest -n 3 --dist worksteal -m 'not soak'
+	$(BIN)/python -m pytest -n 3 --dist worksteal -rs -m 'not soak'
 
 soak: setup
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m pytest -n 2 --dist worksteal -rs
 
 lint: setup
 	$(BIN)/ruff check .
