@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from benchmarks.heet.settings import RESTARTS, OneType, Setting, in_rounds
-from staves.scheduling.heet import Heet, Weights
+from benchmarks.heet.settings import OneType, Setting, in_rounds
+from staves.scheduling.heet import RESTARTS, Heet, Weights
 
 AVERAGE, P99, MAKESPAN = "average_jct_seconds", "p99_jct_seconds", "makespan_seconds"
 

@@ -8,14 +8,11 @@ from dataclasses import dataclass, replace
 
 from staves.hardware import Cluster
 from staves.scheduling import Decision, JobKind, Policy, View, policies
-from staves.scheduling.heet import Heet, Weights
+from staves.scheduling.heet import Heet
 from staves.simulation import IN_PLACE_SECONDS, AnyApplication, Conditions, Experiment, Workload
 
 Made = tuple[Cluster, Workload, Mapping[str, AnyApplication]]
 """A cluster, the jobs that come to it, and what they are."""
-
-RESTARTS = Weights(hysteresis=1.10)
-"""What heet asks of a change that costs a restart, as `staves.simulation` has it."""
 
 
 class OneType(Heet):

@@ -13,7 +13,7 @@ from staves.documents import suggestion
 from staves.errors import InputError, quoted
 from staves.hardware import Cluster
 from staves.scheduling import Estimator, Heet, JobKind, Policy, policy
-from staves.scheduling.heet import Weights
+from staves.scheduling.heet import RESTARTS
 from staves.simulation._conditions import Conditions
 from staves.simulation._erring import erring
 from staves.simulation._simulate import replay
@@ -24,8 +24,6 @@ from staves.simulation._workload import Workload
 
 IN_PLACE_SECONDS = 5.0
 """The pause of a change in place where nothing else is said."""
-
-_RESTART_HYSTERESIS = 1.10  # what heet asks of a change that costs a restart
 
 Beliefs = Literal["oracle", "learned"]
 
@@ -146,7 +144,7 @@ def _policy(experiment: Experiment) -> Policy:
         return experiment.variant
     chosen = policy(experiment.policy)
     if isinstance(chosen, Heet) and experiment.in_place_seconds is None:
-        return Heet(Weights(hysteresis=_RESTART_HYSTERESIS))
+        return Heet(RESTARTS)
     return chosen
 
 

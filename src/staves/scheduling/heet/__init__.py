@@ -5,6 +5,6 @@ After Mo, Xu, Xu, "Heet: Accelerating Elastic Training in Heterogeneous Deep Lea
 """
 
 from staves.scheduling.heet._policy import Heet
-from staves.scheduling.heet._utility import Weights
+from staves.scheduling.heet._utility import RESTARTS, Weights
 
-__all__ = ["Heet", "Weights"]
+__all__ = ["RESTARTS", "Heet", "Weights"]
