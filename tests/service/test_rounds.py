@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from staves.service import _round_rows
@@ -77,21 +77,28 @@ stretches = st.lists(
 )
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """A store for many examples, each of which has a job of its own."""
+    with Store(tmp_path_factory.mktemp("store")) as opened:
+        yield opened
+
+
+@settings(max_examples=25)  # each writes to the disk again and again
 @given(stretches, st.data())
 def test_however_often_it_is_told_each_round_stands_once(
-    tmp_path_factory: pytest.TempPathFactory,
+    shared: Store,
     told: list[tuple[int, float | None]],
     data: st.DataObject,
 ) -> None:
     whole = [stretch(*(f"a/t4-{n}" for n in range(k)), seconds=s) for k, s in told]
-    with Store(tmp_path_factory.mktemp("store")) as store:
-        job, end = submit(store), 0
-        while end < len(whole):  # the engine tells all so far, again and again
-            end = data.draw(st.integers(max(1, end), len(whole)))
-            store.observe(job, attempt=1, stretches=whole[:end])
-        expected = [(n, {"t4": k}, 32 / s) for n, (k, s) in enumerate(told) if s is not None]
-        found = [(one.number, one.devices, one.throughput) for one in rounds_of(store, job)]
-        assert found == expected
+    job, end = submit(shared), 0
+    while end < len(whole):  # the engine tells all so far, again and again
+        end = data.draw(st.integers(max(1, end), len(whole)))
+        shared.observe(job, attempt=1, stretches=whole[:end])
+    expected = [(n, {"t4": k}, 32 / s) for n, (k, s) in enumerate(told) if s is not None]
+    found = [(one.number, one.devices, one.throughput) for one in rounds_of(shared, job)]
+    assert found == expected
 
 
 def test_only_the_newest_jobs_that_have_ended_are_kept(

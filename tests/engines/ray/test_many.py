@@ -1,29 +1,23 @@
-"""Many workers as Ray actors; and what a change of devices costs beside the local engine."""
+"""Many workers as Ray actors."""
 
 from __future__ import annotations
 
 import json
 import shlex
-import statistics
 import sys
 import time
-from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
-from staves.engines._base import Engine, Status
 from staves.engines.agents import AgentEngine
-from staves.engines.local import LocalEngine
-from staves.hardware import Device, parse_cluster
-from staves.testing._engine_job import SCRIPT, Job
+from staves.testing._engine_job import Job
 from tests.engines.agents.test_losses import having
-from tests.engines.ray.cluster import FILE, nodes_of, ray_cluster, shared
+from tests.engines.ray.cluster import nodes_of, ray_cluster
 from tests.training.launch import ended
 
 STUB = Path(__file__).parent / "stub.py"
 ALL = 64
-_CHANGES = 8  # of one job
 
 
 @pytest.mark.parametrize(
@@ -69,54 +63,3 @@ def test_stub_workers_are_launched_resized_and_stopped(tmp_path: Path, count: in
         finally:
             job.abandon()
     print(json.dumps({"workers": count, "seconds": took}))
-
-
-@pytest.mark.soak
-def test_what_a_change_costs(pytestconfig: pytest.Config, tmp_path: Path) -> None:
-    """In turns on both engines, so that both meet the same load."""
-    with nodes_of(shared(pytestconfig)) as nodes:
-        file = parse_cluster(json.dumps({**FILE, "nodes": [{"devices": {"emu": 4}}]}))
-        engines: dict[str, Callable[[Path], Engine]] = {
-            "local": lambda home: LocalEngine(home, file),
-            "ray": lambda home: AgentEngine(home, nodes),
-        }
-        pauses: dict[str, dict[str, list[float]]] = {
-            name: {"grow": [], "shrink": []} for name in engines
-        }
-        for turn in range(2):
-            for name, make in engines.items():
-                folder = tmp_path / f"{name}-{turn}"
-                folder.mkdir()
-                for kind, seconds in _pauses(make, folder):
-                    pauses[name][kind].append(seconds)
-    medians = {
-        name: {kind: round(statistics.median(found), 4) for kind, found in kinds.items()}
-        for name, kinds in pauses.items()
-    }
-    print(json.dumps({"pause_seconds": medians, "each": len(pauses["ray"]["grow"])}))
-
-
-def _pauses(make: Callable[[Path], Engine], folder: Path) -> list[tuple[str, float]]:
-    """Grow and shrink a job whose steps come as fast as they can."""
-    job = Job(lambda: make(folder / "home"), folder / "work")
-    (job.folder / "free.py").write_text(SCRIPT.replace("run.epochs(30)", "run.epochs(10**6)"))
-    found: list[tuple[str, float]] = []
-
-    def until_on(devices: Sequence[Device]) -> Status:
-        names = tuple(device.name for device in devices)
-        trained = f"steps of {names}"
-        return job.until(
-            lambda s: s.devices == names and bool(s.spans and s.spans[-1]["steps"] > 50), trained
-        )
-
-    try:
-        job.launch(f"exec {shlex.quote(sys.executable)} free.py .", job.devices[:2])
-        until_on(job.devices[:2])
-        for request in range(1, 1 + _CHANGES):
-            wanted = job.devices[: 2 + request % 2]
-            job.resize(wanted, request)
-            span = until_on(wanted).spans[-1]
-            found.append(("grow" if request % 2 else "shrink", float(span["pause_seconds"])))
-        return found
-    finally:
-        job.abandon()
