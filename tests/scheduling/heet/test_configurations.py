@@ -152,7 +152,7 @@ def test_what_no_weighed_configuration_uses_goes_to_those_that_wait() -> None:
     names = tuple(f"t{g}" for g in range(types))
     view = View(0.0, names, (20,) * types, ((20,) * types,), (*holders, *waiting))
     decision = Heet().decide(view)
-    assert {name: sum(decision.chosen[name]) for name in ("x", "y")} == {"x": 7, "y": 5}
+    assert sorted(sum(decision.chosen[name]) for name in ("x", "y")) == [5, 7]
     assert decision.value is not None
     assert decision.bound is not None
     assert decision.value <= decision.bound

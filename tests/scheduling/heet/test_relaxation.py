@@ -6,12 +6,18 @@ import itertools
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from scipy.optimize import linprog
 
+from staves.scheduling.heet import _choose
+from staves.scheduling.heet._market import decide
 from staves.scheduling.heet._relaxation import Instance, relax
 from staves.scheduling.heet._search import search
+
+Mask = NDArray[np.bool_]
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -74,20 +80,87 @@ def test_where_the_search_of_shares_begins_changes_no_sum(seed: int, ties: bool)
     assert abs(problem.utility @ (plain.shares - begun.shares)) < 1e-7
 
 
+def demanding(rng: np.random.Generator, problem: Instance) -> Mask:
+    """Draw jobs that must have something, out of those that have a column."""
+    has = np.bincount(problem.owner, minlength=problem.jobs) > 0
+    must: Mask = has & (rng.random(problem.jobs) < 0.5)
+    return must
+
+
+def best_choice(problem: Instance, must: Mask) -> float | None:
+    """Return the most that whole choices are worth, by going through all; None where none fits."""
+    options = [
+        [*([] if must[job] else [-1]), *np.flatnonzero(problem.owner == job).tolist()]
+        for job in range(problem.jobs)
+    ]
+    sums = []
+    for rows in itertools.product(*options):
+        taken = [row for row in rows if row >= 0]
+        if (problem.counts[taken].sum(axis=0) <= problem.capacity).all():
+            sums.append(float(problem.utility[taken].sum()))
+    return max(sums, default=None)
+
+
+@given(seeds, st.booleans())
+@settings(max_examples=300, deadline=None)
+def test_shares_of_jobs_that_must_have_something_add_up_to_one(seed: int, ties: bool) -> None:
+    rng = np.random.default_rng(seed)
+    problem = instance(rng, 8, ties=ties)
+    must = demanding(rng, problem)
+    found = relax(problem, must)
+    if not len(problem.utility):
+        return
+    each = (np.arange(problem.jobs)[:, None] == problem.owner).astype(float)
+    solved = linprog(
+        -problem.utility,
+        A_ub=np.concatenate([each, problem.counts.T, -each[must]]),
+        b_ub=np.concatenate([np.ones(problem.jobs), problem.capacity, -np.ones(must.sum())]),
+    )
+    if solved.status == 2:  # they cannot all have something, even in shares
+        assert found is None
+        return
+    assert found is not None
+    assert solved.fun is not None
+    assert (each[must] @ found.shares >= 1 - 1e-9).all()
+    assert abs(solved.fun + problem.utility @ found.shares) < 1e-7
+
+
+@given(seeds, st.booleans())
+@settings(max_examples=300, deadline=None)
+def test_decisions_are_best_whichever_way_they_are_found(seed: int, ties: bool) -> None:
+    """Without the search, among the few columns that the prices of a first choice leave open."""
+    rng = np.random.default_rng(seed)
+    problem = instance(rng, 4, ties=ties)
+    problem = replace(problem, utility=np.abs(problem.utility) + 0.01)  # as all that is weighed
+    must = demanding(rng, problem)
+    best = best_choice(problem, must)
+    if best is None:
+        return
+    found = [decide(problem, must, np.zeros(0, dtype=np.int64))]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_choose, "search", lambda *_: None)
+        found.append(decide(problem, must, np.zeros(0, dtype=np.int64)))
+    for one in found:
+        have = np.bincount(problem.owner[one.columns], minlength=problem.jobs)
+        assert (have <= 1).all()
+        assert have[must].all()
+        assert (problem.used(one.columns) <= problem.capacity).all()
+        assert abs(problem.utility[one.columns].sum() - best) < 1e-7
+        assert one.bound >= best - 1e-7
+
+
 @given(seeds, st.booleans(), st.floats(0, 0.3))
 @settings(max_examples=300, deadline=None)
 def test_the_search_finds_a_best_choice_at_any_prices(seed: int, ties: bool, price: float) -> None:
     rng = np.random.default_rng(seed)
     problem = instance(rng, 4, ties=ties)
-    found = search(problem, rng.uniform(0, price, len(problem.capacity)))
-    options = [[-1, *np.flatnonzero(problem.owner == job)] for job in range(problem.jobs)]
-    best = 0.0
-    for rows in itertools.product(*options):
-        taken = [row for row in rows if row >= 0]
-        if (problem.counts[taken].sum(axis=0) <= problem.capacity).all():
-            best = max(best, float(problem.utility[taken].sum()))
+    must = demanding(rng, problem)
+    found = search(problem, rng.uniform(0, price, len(problem.capacity)), must)
+    best = best_choice(problem, must)
     if found is None:  # nothing is best, or the prices were too far off for the widest limit
         return
+    assert best is not None
+    assert np.bincount(problem.owner[found], minlength=problem.jobs)[must].all()
     assert (np.bincount(problem.owner[found], minlength=problem.jobs) <= 1).all()
     assert (problem.counts[found].sum(axis=0) <= problem.capacity).all()
     assert abs(float(problem.utility[found].sum()) - best) < 1e-9

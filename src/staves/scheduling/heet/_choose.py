@@ -135,8 +135,8 @@ def solve(problem: Instance, must: Mask, *, gap: float | None = None) -> Solutio
 def at_once(problem: Instance, must: Mask) -> Solution | None:
     """Return a best choice where it is found without an integer programme; else None.
 
-    That is where everybody can have what is best for them, and, up to `MANY` columns of jobs of
-    which none must have something, where the search ends.
+    That is where everybody can have what is best for them, and, up to `MANY` columns, where the
+    search ends.
     """
     free = np.zeros(len(problem.capacity))
     if not len(problem.utility):
@@ -144,14 +144,14 @@ def at_once(problem: Instance, must: Mask) -> Solution | None:
     best = problem.best(problem.utility)
     if len(best) == len(problem.runs[0]) and (problem.used(best) <= problem.capacity).all():
         return _solution(problem, best, -math.inf, free)
-    if must.any() or len(problem.utility) > MANY:
+    if len(problem.utility) > MANY:
         return None
-    relaxed = relax(problem)
+    relaxed = relax(problem, must)
     if relaxed is None:
         return None
     taken: Mask | None = relaxed.shares > 0.5
     if not _whole(relaxed.shares):
-        taken = search(problem, relaxed.prices)
+        taken = search(problem, relaxed.prices, must)
     if taken is None:
         return None
     bound = float(problem.utility @ relaxed.shares)

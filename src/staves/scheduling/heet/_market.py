@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from staves.scheduling.heet._choose import MANY, Solution, at_once, solve
 from staves.scheduling.heet._prices import Prices, prices
 from staves.scheduling.heet._relaxation import Instance
+from staves.scheduling.heet._search import losses
 from staves.scheduling.heet._trades import Trading
 
 Mask = NDArray[np.bool_]
@@ -23,6 +24,7 @@ _FEW, _FINE = 1000, 2e-3
 """Where the search gives up: columns up to which an integer programme takes a fraction of a second;
 and what may be missing of the bound for it to be spared beyond, up to `MANY`."""
 
+_NOISE = 1e-9
 _ENOUGH = 2e-4  # of the bound: missing less, jobs trade no more
 
 
@@ -37,12 +39,32 @@ def decide(problem: Instance, must: Mask, held: Columns) -> Solution:
     """
     if (easy := at_once(problem, must)) is not None:
         return easy
-    if len(problem.utility) > _FEW:
-        found = market(problem, must, held)
-        if len(problem.utility) > MANY or found.bound - found.value <= _FINE * found.bound:
-            return found
-    best = solve(problem, must)
-    return replace(best, prices=prices(problem, _ENOUGH).of_types)
+    found = market(problem, must, held)
+    near = found.bound - found.value <= _FINE * found.bound
+    if len(problem.utility) > MANY or (near and len(problem.utility) > _FEW):
+        return found
+    if not _all(problem, must, found.columns):
+        return replace(solve(problem, must), prices=found.prices)
+    return _best(problem, must, found)
+
+
+def _best(problem: Instance, must: Mask, found: Solution) -> Solution:
+    """Return the best choice, given one in which all jobs that must have something have it.
+
+    What alone loses more at its prices than it misses of its bound is part of no better choice.
+    """
+    assert found.prices is not None, "a market tells its prices"
+    loss, _, bound = losses(problem, found.prices, must)
+    kept = np.flatnonzero(loss <= (bound - found.value) * (1 + _NOISE) + _NOISE * bound)
+    few = Instance(
+        problem.utility[kept],
+        problem.counts[kept],
+        problem.owner[kept],
+        problem.jobs,
+        problem.capacity,
+    )
+    best = solve(few, must)
+    return Solution(kept[best.columns], best.value, min(found.bound, best.bound), found.prices)
 
 
 def market(problem: Instance, must: Mask, held: Columns) -> Solution:

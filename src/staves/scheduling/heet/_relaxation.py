@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 Columns = NDArray[np.int64]
+Mask = NDArray[np.bool_]
 
 _NOISE, _WORTH_THE_SAME = 1e-9, 1e-8
 
@@ -93,32 +94,42 @@ class Relaxation:
     prices: Array
 
 
-def relax(problem: Instance) -> Relaxation | None:
+def relax(problem: Instance, must: Mask | None = None) -> Relaxation | None:
     """Return the best shares; None where steps go round, or rounding has spoilt them.
 
     Of equal vertices the one that the steps come to first.
+
+    Args:
+        problem: the columns of all jobs.
+        must: of each job, whether its shares must add up to one, (J,); it has a column then. Where
+            they cannot all do so, the result is None.
     """
     if not len(problem.utility):
         return Relaxation(np.zeros(0), np.zeros(len(problem.capacity)))
+    wanted = np.zeros(problem.jobs, dtype=bool) if must is None else must
+    wanted = wanted[problem.owner[problem.runs[0]]]
     try:
-        found = _Simplex(problem).run()
+        found = _Simplex(problem, wanted).run()
     except np.linalg.LinAlgError:  # a basis that is singular as far as rounding goes
         return None
-    return found if found is not None and _proven(problem, found) else None
+    return found if found is not None and _proven(problem, wanted, found) else None
 
 
-def _proven(problem: Instance, found: Relaxation) -> bool:
+def _proven(problem: Instance, must: Mask, found: Relaxation) -> bool:
     """Say whether shares and prices are feasible and worth the same: then neither can be better."""
-    each = np.bincount(problem.owner, found.shares, problem.jobs)
+    each = np.add.reduceat(found.shares, problem.runs[0])
     used = problem.by_type @ found.shares
     profit = problem.utility - found.prices @ problem.by_type
-    best = np.maximum(np.maximum.reduceat(profit, problem.runs[0]), 0.0)
+    best = np.maximum.reduceat(profit, problem.runs[0])
+    best = np.where(must, best, np.maximum(best, 0.0))
     value = float(problem.utility @ found.shares)
-    bound = float(best.sum() + found.prices @ problem.capacity)
+    rent = float(found.prices @ problem.capacity)
+    bound, scale = float(best.sum()) + rent, float(np.abs(best).sum()) + rent
     return bool(
         (each <= 1 + _NOISE).all()
+        and (each[must] >= 1 - _NOISE).all()
         and (used <= problem.capacity + _NOISE).all()
-        and bound - value <= _WORTH_THE_SAME * max(bound, _NOISE)
+        and bound - value <= _WORTH_THE_SAME * max(scale, _NOISE)
     )
 
 
@@ -128,9 +139,11 @@ class _Simplex:
     `basic` names the G columns of the working basis, `amount` how much there is of each: the share
     of a configuration, or devices that stay free of a type. What a column takes, and what it is
     worth, count beyond its job's key: `inverse` is that of the basis, `gain` the worth of each.
+
+    Nothing at all costs the jobs that `must` have something, (R,), more than all can gain.
     """
 
-    def __init__(self, problem: Instance) -> None:
+    def __init__(self, problem: Instance, must: Mask) -> None:
         begin, size = problem.runs
         jobs, types = len(begin), len(problem.capacity)
         self._columns = len(problem.utility)
@@ -140,6 +153,7 @@ class _Simplex:
         self._scale = float(np.abs(problem.utility).max(initial=0.0)) or 1.0
         self._worth = np.zeros(self._columns + jobs)
         self._worth[self._at] = problem.utility / self._scale
+        self._worth[self._begin[must]] = -2.0 * jobs
         self._need = np.zeros((types, self._columns + jobs))
         self._need[:, self._at] = problem.by_type
         self._owner = np.repeat(np.arange(jobs), size + 1).tolist()

@@ -17,45 +17,63 @@ from staves.scheduling.heet._relaxation import Instance, runs
 
 Array = NDArray[np.float64]
 Columns = NDArray[np.int64]
+Mask = NDArray[np.bool_]
 
 _FIRST_LIMIT, _WIDER, _MOST_TRIES = 1e-4, 2.0, 13  # of the bound; growth while nothing is within
 _MOST_STATES = 5000  # beyond, the integer programme is as fast
 _NOISE = 1e-9
 
 
-def search(problem: Instance, price: Array) -> NDArray[np.bool_] | None:
+def search(problem: Instance, price: Array, must: Mask | None = None) -> Mask | None:
     """Return the columns of a best choice, (C,); None where that takes too long to find.
 
     Exact whatever the prices are; the nearer they are to those of the relaxation, the shorter.
+
+    Args:
+        problem: the columns of all jobs.
+        price: of one device of each type, (G,).
+        must: of each job, whether it must have something, (J,); it has a column then.
     """
     if math.prod((problem.capacity + 1).tolist()) >= 2**62:
         return None  # states could not be told apart by one number
-    profit = problem.utility - price @ problem.by_type
-    best = np.zeros(problem.jobs)  # that of nothing at all
-    begin, size = problem.runs
-    some = problem.owner[begin]
-    best[some] = np.maximum(np.maximum.reduceat(profit, begin), 0.0)
-    loss = np.repeat(best[some], size) - profit
-    bound = float(best.sum() + price @ problem.capacity)
+    loss, without, bound = losses(problem, price, must)
     limit = _FIRST_LIMIT * max(bound, _NOISE)
     for _ in range(_MOST_TRIES):
-        found = _within(problem, price, loss, best, limit + _NOISE)
+        found = _within(problem, price, loss, without, limit + _NOISE)
         if found is None or found.any():
             return found
         limit *= _WIDER
     return None
 
 
+def losses(problem: Instance, price: Array, must: Mask | None = None) -> tuple[Array, Array, float]:
+    """Return what each column, (C,), and each job without any, (J,), loses at these prices, (G,).
+
+    And the bound of a choice's value at these prices. What a choice misses of that is the sum of
+    what its jobs lose, and of the price of what it leaves free. A job that `must` have something,
+    (J,), loses infinitely much without.
+    """
+    free = np.ones(problem.jobs, dtype=bool) if must is None else ~must
+    profit = problem.utility - price @ problem.by_type
+    best = np.zeros(problem.jobs)  # that of nothing at all
+    begin, size = problem.runs
+    some = problem.owner[begin]
+    most = np.maximum.reduceat(profit, begin)
+    best[some] = np.where(free[some], np.maximum(most, 0.0), most)
+    bound = float(best.sum() + price @ problem.capacity)
+    return np.repeat(best[some], size) - profit, np.where(free, best, np.inf), bound
+
+
 def _within(
-    problem: Instance, price: Array, loss: Array, best: Array, limit: float
-) -> NDArray[np.bool_] | None:
+    problem: Instance, price: Array, loss: Array, without: Array, limit: float
+) -> Mask | None:
     """Return the choice of least loss up to `limit`; no column where there is none that small.
 
-    None where too many are within it.
+    None where too many are within it. A job that gets nothing loses `without`, (J,).
     """
     none = np.zeros(len(loss), dtype=bool)
     columns = np.flatnonzero(loss <= limit)
-    optional = best <= limit
+    optional = without <= limit
     room = problem.capacity.astype(np.float64)[:, None]
     # The jobs that have columns here, and what those take at least and at most, (G, R).
     owner, need, more = problem.owner[columns], problem.by_type[:, columns], loss[columns]
@@ -81,7 +99,7 @@ def _within(
         takes, loses, name = need[:, mine], more[mine], columns[mine]
         if optional[job]:
             takes = np.concatenate([takes, np.zeros_like(takes[:, :1])], axis=1)
-            loses, name = np.append(loses, best[job]), np.append(name, -1)
+            loses, name = np.append(loses, without[job]), np.append(name, -1)
         everything = (used[:, :, None] + takes[:, None]).reshape(len(price), -1)
         all_lost = (lost[:, None] + loses).ravel()
         idle = price @ np.maximum(room - later_most[:, step, None] - everything, 0.0)
