@@ -150,6 +150,8 @@ def test_a_quota_bounds_what_a_tenant_has_at_any_time(
         (["--policy", "heet", "--quota", "bob"], "--quota: 'bob' is not TENANT=N"),
         (["--policy", "heet", "--quota", "bob=-1"], "--quota: 'bob=-1' is not TENANT=N"),
         (["--policy", "heet", "--quota", "=1"], "--quota: '=1' is not TENANT=N"),
+        (["--policy", "heet", "--quota", "bob=1000001"], "the quota 1000001 of the tenant 'bob'"),
+        (["--policy", "heet", "--quota", f"bob={'9' * 5000}"], "too many devices"),
         (["--policy", "heet", "--quota", "ann=1"], "--quota: 'ann' has two"),
         (["--policy", "heet", "--decide-only"], "--quota goes with a workload"),
     ],

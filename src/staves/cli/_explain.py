@@ -20,7 +20,11 @@ def explain(job: Job, as_json: AsJson = False) -> None:
     if as_json:
         print_json(document)
         return
-    typer.echo(f"{document['name']} (job {document['id']}): {printable(document['text'])}")
+    ended = ""
+    if document["state"] in ("finished", "failed", "cancelled"):
+        ended = f"it is {document['state']}. The last decision about it was: "
+    text = f"{ended}{printable(document['text'])}"
+    typer.echo(f"{document['name']} (job {document['id']}): {text}")
     options = [("chosen", document["chosen"])] if document["chosen"] else []
     options += [("", option) for option in document["alternatives"]]
     if options:

@@ -9,6 +9,8 @@ import typer
 
 from staves.errors import InputError, quoted
 
+_DIGITS = 9
+
 Quotas = Annotated[
     list[str] | None,
     typer.Option(
@@ -34,5 +36,9 @@ def parse_quotas(entries: Sequence[str] | None) -> dict[str, int]:
             )
         if tenant in quotas:
             raise InputError(f"--quota: {quoted(tenant)} has two", hint="give it once")
+        if len(count.lstrip("0")) > _DIGITS:  # Python refuses to read the very longest
+            raise InputError(
+                f"--quota: {quoted(entry)}: too many devices", hint="leave the tenant out for all"
+            )
         quotas[tenant] = int(count)
     return quotas

@@ -7,7 +7,13 @@ this room loads no torch.
 from staves.hardware._allocation import Allocation, first_free
 from staves.hardware._cluster import Cluster, Device, Node
 from staves.hardware._configuration import Configuration
-from staves.hardware._file import cluster_schema, parse_cluster, read_cluster, to_document
+from staves.hardware._file import (
+    MOST_DEVICES,
+    cluster_schema,
+    parse_cluster,
+    read_cluster,
+    to_document,
+)
 from staves.hardware._gpu_names import device_type_from_name
 from staves.hardware._known import KNOWN_TYPES, LOCAL_CPU, known_type, peak_teraflops
 from staves.hardware._layout import Layout
@@ -18,6 +24,7 @@ __all__ = [
     "KNOWN_TYPES",
     "LOCAL_CPU",
     "MISSES_ALLOWED",
+    "MOST_DEVICES",
     "Allocation",
     "Cluster",
     "Configuration",

@@ -25,7 +25,8 @@ from staves.hardware._cluster import Cluster, Node
 from staves.hardware._known import KNOWN_TYPES, LOCAL_CPU
 from staves.hardware._types import LARGEST_BATCH, DeviceProfile, DeviceType, Pace, check_name
 
-_MOST_DEVICES = 1_000_000  # a typing mistake should not eat the memory
+MOST_DEVICES = 1_000_000
+"""In a cluster: a typing mistake should not eat the memory."""
 
 _Count = Annotated[int, Field(ge=1)]
 _Samples = Annotated[int, Field(le=LARGEST_BATCH)]
@@ -167,9 +168,9 @@ def _build(file: ClusterFile, source: str) -> Cluster:
             total += count * (entry.count or 1)
     count = sum(entry.count or 1 for entry in file.nodes)
     for number, what in ((count, "nodes"), (total, "devices")):
-        if number > _MOST_DEVICES:
+        if number > MOST_DEVICES:
             raise InputError(
-                f"{source}: nodes: {quoted(number)} {what} are more than {_MOST_DEVICES}",
+                f"{source}: nodes: {quoted(number)} {what} are more than {MOST_DEVICES}",
                 hint="lower a count",
             )
     if not total:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from staves.errors import InputError, quoted
+from staves.hardware import MOST_DEVICES
 from staves.scheduling._policy import Policy
 from staves.scheduling._view import Counts, View
 
@@ -14,7 +15,7 @@ def check_quotas(policy: Policy, quotas: Mapping[str, int]) -> None:
 
     Raises:
         InputError: there are some, and the policy does not say that it honours any; or one is
-            negative, or has no tenant.
+            negative or larger than any cluster, or has no tenant.
     """
     if quotas and not policy.quotas:
         raise InputError(
@@ -22,10 +23,10 @@ def check_quotas(policy: Policy, quotas: Mapping[str, int]) -> None:
             hint="heet does; `quotas = True` in a policy's class says so",
         )
     for tenant, quota in quotas.items():
-        if not tenant or quota < 0:
+        if not tenant or not 0 <= quota <= MOST_DEVICES:
             raise InputError(
-                f"the quota {quota} of the tenant {quoted(tenant)} is none",
-                hint="a tenant has a name, and 0 devices or more",
+                f"the quota {quoted(quota)} of the tenant {quoted(tenant)} is none",
+                hint=f"a tenant has a name, and 0 to {MOST_DEVICES} devices",
             )
 
 

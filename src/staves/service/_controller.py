@@ -229,11 +229,15 @@ class Controller(Service):
         for stored in self._store.decisions(limit=_SHOWN):
             for entry in stored.document["jobs"]:
                 if entry["id"] == found.id:
-                    return {"time": stored.time, "policy": stored.document["policy"], **entry}
+                    decided = {"time": stored.time, "policy": stored.document["policy"], **entry}
+                    # One that has ended has none any more: the rest tells of its last ones.
+                    now = [] if found.record.final else entry["devices"]
+                    return {**decided, "state": found.record.state, "devices": now}
         return {
             "id": found.id,
             "owner": found.owner,
             "name": found.record.name,
+            "state": found.record.state,
             "devices": [],
             "text": self._turns.undecided or "No decision was about it yet.",
             "chosen": None,

@@ -13,14 +13,17 @@ from pydantic import Field
 
 from staves.documents import Bytes, Document, Items, Seconds, read
 from staves.errors import InputError, quoted
-from staves.service._spec import LONGEST_NAME, JobSpec
+from staves.hardware import MOST_DEVICES
+from staves.service._spec import LONGEST_NAME, MOST_SAMPLES, JobSpec
 
 
 class DevicesEntry(Document):
     """Which devices the job can use."""
 
-    min: int = Field(1, ge=1, description="it cannot run with fewer")
-    max: int | None = Field(None, ge=1, description="by default as many as there are")
+    min: int = Field(1, ge=1, le=MOST_DEVICES, description="it cannot run with fewer")
+    max: int | None = Field(
+        None, ge=1, le=MOST_DEVICES, description="by default as many as there are"
+    )
     types: Items[str] | None = Field(None, description="by default all types")
     mix: Literal["allow", "forbid"] = Field("allow", description="several types at a time")
 
@@ -28,15 +31,19 @@ class DevicesEntry(Document):
 class BatchEntry(Document):
     """The total batch, in samples."""
 
-    reference: int = Field(ge=1, description="the batch that its hyperparameters are meant for")
-    max: int | None = Field(None, ge=1, description="it never grows beyond")
+    reference: int = Field(
+        ge=1, le=MOST_SAMPLES, description="the batch that its hyperparameters are meant for"
+    )
+    max: int | None = Field(None, ge=1, le=MOST_SAMPLES, description="it never grows beyond")
     scaling: Literal["goodput", "fixed"] = "goodput"
 
 
 class PreemptionEntry(Document):
     """How devices may be taken from the job."""
 
-    guaranteed: int = Field(0, ge=0, description="devices that are never taken while it runs")
+    guaranteed: int = Field(
+        0, ge=0, le=MOST_DEVICES, description="devices that are never taken while it runs"
+    )
     grace: Seconds = Field(30.0, description="how long a rank may take to a step boundary")
 
 

@@ -12,8 +12,10 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from staves.documents import field_path, suggestion
 from staves.errors import InputError, printable, quoted
+from staves.hardware import MOST_DEVICES
 
 LONGEST_NAME = 64  # characters
+MOST_SAMPLES = 10**12  # of a batch
 LONGEST_STRING = 128 * 1024 - 1  # bytes of one argument, or one variable, of a program on Linux
 
 HIDDEN = "(hidden)"
@@ -97,6 +99,9 @@ class JobSpec:
         if not self.run.strip() or "\0" in self.run:
             raise InputError("run: must be a shell command line", hint="run: python train.py")
         _at_least("devices.min", self.minimum, 1)
+        _at_most("devices.min", self.minimum, MOST_DEVICES)
+        if self.maximum is not None:
+            _at_most("devices.max", self.maximum, MOST_DEVICES)
         if self.maximum is not None and self.maximum < self.minimum:
             raise InputError(
                 f"devices.max: {self.maximum} is below devices.min ({self.minimum})",
@@ -120,6 +125,7 @@ class JobSpec:
                 hint=f"use at most {LONGEST_NAME} characters, all on one line",
             )
         _at_least("preemption.guaranteed", self.guaranteed, 0)
+        _at_most("preemption.guaranteed", self.guaranteed, MOST_DEVICES)
         if self.maximum is not None and self.guaranteed > self.maximum:
             raise InputError(
                 f"preemption.guaranteed: {self.guaranteed} is above devices.max ({self.maximum})",
@@ -147,8 +153,10 @@ class JobSpec:
                 raise InputError("batch.reference: is missing", hint="batch.max needs it")
             return
         _at_least("batch.reference", self.reference, 1)
+        _at_most("batch.reference", self.reference, MOST_SAMPLES)
         if self.max_batch is None:
             return
+        _at_most("batch.max", self.max_batch, MOST_SAMPLES)
         if self.max_batch < self.reference:
             raise InputError(
                 f"batch.max: {self.max_batch} is below batch.reference ({self.reference})",
@@ -297,4 +305,4 @@ def _at_least(where: str, value: int, least: int) -> None:
 
 def _at_most(where: str, value: int, most: int) -> None:
     if value > most:
-        raise InputError(f"{where}: must be at most {most}, not {value}", hint="lower it")
+        raise InputError(f"{where}: must be at most {most}, not {quoted(value)}", hint="lower it")

@@ -35,6 +35,64 @@ def test_every_job_has_its_choice_and_the_three_best_others(seed: int) -> None:
 
 
 @given(seeds)
+@settings(max_examples=60, deadline=None)
+def test_who_is_said_to_gain_more_does(seed: int) -> None:
+    view = random_view(seed)
+    decision = Heet().decide(view)
+    free = np.array(view.capacity) - sum(np.array(c) for c in decision.chosen.values())
+    by_label = {job.label: job for job in view.jobs}
+    for job in view.jobs:
+        reason = decision.reasons[job.id]
+        mine = reason.chosen.utility if reason.chosen else 0.0
+        had = np.array(decision.chosen.get(job.id, (0,) * len(free)))
+        for option in reason.alternatives:
+            who, gains, what = option.why.partition(" gains more from the ")
+            who, others, _ = who.partition(" and others gain more from the ")
+            if not (gains or others):
+                continue
+            assert option.utility > mine
+            rival, missing = by_label[who], np.array(option.counts) - had - free
+            assert not rival.guaranteed or rival.current is None
+            has = np.array(decision.chosen[rival.id])
+            if others or (missing > has).any():
+                continue
+            assert missing[view.types.index(what)] > 0
+            table, utility = decision.weighed[rival.id]
+            left = (table <= has - np.maximum(missing, 0)).all(axis=1)
+            worth = float(utility[(table == has).all(axis=1)][0])
+            loses = worth - float(utility[left].max(initial=0.0))
+            assert loses >= (option.utility - mine) * (1 - 1e-9) - 1e-9
+
+
+def test_one_that_is_guaranteed_its_devices_keeps_them_whatever_others_would_gain() -> None:
+    keeps = JobView(
+        "g", 0.0, Scaling((1.0,)), 1e5, weight=0.02, maximum=2, current=(2,), guaranteed=2
+    )
+    waits = JobView("x", 0.0, Scaling((1.0,)), 1e5, weight=100.0)
+    told = Heet().decide(View(0.0, ("a",), (2,), ((2,),), (keeps, waits))).reasons["x"].text
+    assert told.startswith("It waits: jobs that are guaranteed devices keep the a;")
+
+
+def test_what_is_worth_less_to_a_job_itself_nobody_has_kept_from_it() -> None:
+    def job(name: str, speeds: tuple[float, float], current: tuple[int, int]) -> JobView:
+        return JobView(name, 0.0, Scaling(speeds), 1e5, current=current)
+
+    jobs = job("x", (2.0, 1.0), (1, 0)), job("y", (2.0, 1.9), (0, 1))
+    (other,) = (
+        Heet().decide(View(0.0, ("a", "b"), (1, 1), ((1, 1),), jobs)).reasons["x"].alternatives
+    )
+    assert (other.counts, other.why) == ((0, 1), "it is not faster")
+
+
+def test_one_that_is_being_measured_is_not_called_inelastic() -> None:
+    job = JobView(
+        "x", 0.0, Scaling((1.0,)), 1e5, maximum=4, current=(2,), elastic=False, settling=True
+    )
+    told = Heet().decide(View(0.0, ("a",), (4,), ((4,),), (job,))).reasons["x"].text
+    assert told == "2 a: it is being measured, and keeps what it has."
+
+
+@given(seeds)
 @settings(max_examples=30, deadline=None)
 def test_nobody_would_rather_have_another_option_at_its_price(seed: int) -> None:
     """But for what has no price to it: the devices that jobs are guaranteed, and whole devices."""

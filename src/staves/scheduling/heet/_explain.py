@@ -51,8 +51,9 @@ def explain(
     for job, item in zip(view.jobs, weighed, strict=True):
         counts = chosen.get(job.id)
         if job.pinned and counts is not None:
+            why = "it is being measured" if job.settling else "it is not elastic"
             reasons[job.id] = Reason(
-                f"{in_words(counts, view.types)}: it is not elastic, and keeps what it has.",
+                f"{in_words(counts, view.types)}: {why}, and keeps what it has.",
                 told.options(item, counts)[0],
             )
         elif counts is not None:
@@ -83,12 +84,16 @@ class _Told:
         self._available = unpinned(view)
         free = np.array(self._available, dtype=np.int64) - held.sum(axis=0)
         self._free: Counts = tuple(free.tolist())
-        # Of each type the two jobs that have most of it, the first of equals first.
-        most = np.argsort(-held, axis=0, kind="stable")[:2].T.tolist()
-        self._holders = [
-            [(view.jobs[j], int(held[j, g])) for j in jobs if held[j, g]]
+        # What jobs have that are guaranteed none of it: it stays theirs for what it is worth.
+        sure = np.array([bool(job.guaranteed and job.current) for job in view.jobs], dtype=bool)
+        self._loose = np.where(sure[:, None], 0, held)
+        # Of each type the two jobs that could lose most of it, the first of equals first.
+        most = np.argsort(-self._loose, axis=0, kind="stable")[:2].T.tolist()
+        self._rivals = [
+            [(view.jobs[j], int(self._loose[j, g])) for j in jobs if self._loose[j, g]]
             for g, jobs in enumerate(most)
         ]
+        self._place = {job.id: index for index, job in enumerate(view.jobs)}
 
     def granted(self, item: Weighed, counts: Counts, maximum: int) -> Reason:
         """Return why a job got these that could have `maximum`, but for its tenant's quota."""
@@ -181,6 +186,13 @@ class _Told:
             other: what it did not.
             unsure: whether that counts as hardly faster, however fast it is believed to be.
         """
+        if mine is not None and other.utility <= mine.utility:  # nobody has kept it from that
+            if other.rate <= mine.rate * _EQUAL:
+                return "it is not faster"
+            if unsure:
+                return "that is not sure enough"
+            pause = "" if not other.pause else f", a pause of {_duration(other.pause)}"
+            return f"not by enough to pay for the change{pause}"
         had = mine.counts if mine is not None else (0,) * len(self._free)
         missing = [n - h - f for n, h, f in zip(other.counts, had, self._free, strict=True)]
         more = sum(other.counts) - sum(had)
@@ -190,19 +202,15 @@ class _Told:
             return f"its tenant, {job.tenant}, uses {has} of its quota of {quota}"
         lacks = [g for g, n in enumerate(missing) if n > 0]
         if lacks:
+            for g in lacks:
+                own = self._loose[self._place[job.id], g]
+                if self._loose[:, g].sum() - own < missing[g]:
+                    return f"jobs that are guaranteed devices keep the {self._view.types[g]}"
             g = lacks[0]
-            # Somebody has them, or they would be free.
-            rival, has = next((who, n) for who, n in self._holders[g] if who.id != job.id)
+            rival, has = next((who, n) for who, n in self._rivals[g] if who.id != job.id)
             also = " and others gain" if has < missing[g] else " gains"
             return f"{rival.label}{also} more from the {self._view.types[g]}"
-        if mine is None or other.utility > mine.utility:
-            return "jobs that are guaranteed their devices go first"
-        if other.rate > mine.rate * _EQUAL:
-            if unsure:
-                return "that is not sure enough"
-            pause = "" if not other.pause else f", a pause of {_duration(other.pause)}"
-            return f"not by enough to pay for the change{pause}"
-        return "it is not faster"
+        return "jobs that are guaranteed their devices go first"
 
 
 def _bound(job: JobView) -> str:
