@@ -124,6 +124,39 @@ def test_only_the_newest_jobs_that_have_ended_are_kept(
     assert store.past() == (*ended[2:], newest)
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        """devices = '{"v100":'""",
+        "devices = '[1]'",
+        "devices = '{}'",
+        """devices = '{"t4": "two"}'""",
+        "throughput = 'nan'",
+        "throughput = -5",
+        "throughput = 9e999",
+        "nodes = 99",
+        "nodes = 'x'",
+        "batch = 0",
+    ],
+)
+def test_a_damaged_round_is_left_out_and_the_others_are_not(
+    store: Store, tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: str
+) -> None:
+    sound, broken = submit(store), submit(store)
+    told = [stretch("a/t4-0"), stretch("a/t4-0", "b/t4-0", seconds=0.25)]
+    store.observe(sound, attempt=1, stretches=told)
+    store.observe(broken, attempt=1, stretches=told)
+    with sqlite3.connect(tmp_path / "staves.db") as connection:
+        connection.execute(f"UPDATE rounds SET {damage} WHERE job = {broken} AND number = 1")
+    connection.close()
+    assert [(one.id, len(one.rounds)) for one in store.measured()] == [(sound, 2), (broken, 1)]
+    assert "is damaged, and left out" in caplog.text
+    with sqlite3.connect(tmp_path / "staves.db") as connection:
+        connection.execute(f"UPDATE rounds SET {damage} WHERE job = {broken}")
+    connection.close()
+    assert [one.id for one in store.measured()] == [sound]
+
+
 def test_what_was_measured_is_told_by_owner(store: Store) -> None:
     mine, other = submit(store), submit(store, "bob")
     for job in (mine, other):

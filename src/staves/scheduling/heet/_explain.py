@@ -104,7 +104,7 @@ class _Told:
         text = f"{in_words(counts, types)}: {_rate(mine.rate)} samples a second{end}."
         better = next((other for other in others if other.rate > mine.rate * _EQUAL), None)
         if better is not None:
-            faster = f"{in_words(better.counts, types)} would be {better.rate / mine.rate:.2g} x"
+            faster = f"{in_words(better.counts, types)} would be {better.rate / mine.rate:.3g} x"
             text += f" {faster} as fast, but {better.why}."
         elif item.rates.max() <= mine.rate * _EQUAL:
             most = item.job.maximum
