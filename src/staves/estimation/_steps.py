@@ -76,9 +76,8 @@ class TypeLines:
         key = used, across
         if key not in self._expected:
             types = [self.types[g] for g in used]
-            links = dict(self.layout.links) if self.layout else {}
-            slowest = min((links[name] for name in types if name in links), default=None)
-            ring = ring_to_expect(self.rings, types, across=across, bits_per_second=slowest)
+            link = self.layout.link(types) if self.layout else None
+            ring = ring_to_expect(self.rings, types, across=across, link=link)
             self._expected[key] = ring or Ring((), (), self.world_size, self.communication)
         return self._expected[key]
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from staves.errors import InputError
+from staves.hardware import Link
 from staves.steptime._model import Communication, ring_share
 
 FREE = Communication((1.0,), (0.0,))
@@ -27,6 +28,7 @@ class Ring:
         communication: what was measured.
         steps: in how many steps it was.
         sizes: bytes of each bucket; empty where they are not known.
+        link: over which it is expected to go, though it was not measured there (`behind`).
 
     Raises:
         InputError: there is no device.
@@ -38,6 +40,7 @@ class Ring:
     communication: Communication
     steps: float = 0.0
     sizes: tuple[int, ...] = ()
+    link: Link | None = None
 
     def __post_init__(self) -> None:
         if self.devices < 1:
@@ -51,25 +54,29 @@ class Ring:
     def of(self, devices: int) -> Communication:
         """Return the communication of that many devices: each sends 2 (n - 1) / n of the bytes.
 
+        Over a link (`behind`) no bucket is faster than its bytes there, and in a ring of n devices
+        it waits for each of 2 (n - 1) rounds: n - 1 times the latency of two devices.
         What one device has shown of itself tells nothing of more: it is returned as it is.
         """
-        if self.devices in (1, devices):
-            return self.communication
-        factor = float(ring_share(devices) / ring_share(self.devices))
-        known = self.communication
-        return Communication(known.ready, tuple(seconds * factor for seconds in known.seconds))
+        known, factor = self.communication.seconds, 1.0
+        if self.devices not in (1, devices):
+            factor = float(ring_share(devices) / ring_share(self.devices))
+        seconds = tuple(each * factor for each in known) if factor != 1.0 else known
+        if self.link is not None and devices > 1:
+            share = float(ring_share(devices)) * 8 / self.link.bits_per_second
+            fixed = (devices - 1) * self.link.latency
+            pairs = zip(seconds, self.sizes, strict=True)
+            seconds = tuple(max(each, fixed + share * size) for each, size in pairs)
+        return Communication(self.communication.ready, seconds)
 
-    def behind(self, bits_per_second: float) -> Ring:
-        """Return the ring as it would be over such a link at best: no bucket faster than its bytes.
+    def behind(self, link: Link) -> Ring:
+        """Return the ring as it would be over such a link at best.
 
-        It is itself where they are not known.
+        It is itself where the bytes of its buckets are not known.
         """
         if len(self.sizes) != len(self.communication.ready):
             return self
-        factor = float(ring_share(self.devices)) * 8 / bits_per_second
-        pairs = zip(self.communication.seconds, self.sizes, strict=True)
-        seconds = tuple(max(known, factor * size) for known, size in pairs)
-        return replace(self, communication=replace(self.communication, seconds=seconds))
+        return replace(self, link=link)
 
     def to_document(self) -> dict[str, Any]:
         """Return plain values."""
@@ -119,28 +126,29 @@ def ring_to_expect(
     types: Collection[str],
     *,
     across: bool | None = None,
-    bits_per_second: float | None = None,
+    link: Link | None = None,
 ) -> Ring | None:
     """Return the measured ring that tells most of one of these types; None where none does.
 
     The ring of the very types, if it was measured. Else the slowest of those over a part of them,
     if these have all of the types in them: no ring is faster than its slowest hop. Else the fastest
     of those with further types, or what is known of a part, or the last one measured; and over
-    several nodes no faster than the declared link.
+    several nodes no faster than the link between them.
 
     Args:
         rings: measured, the newest last.
         types: of the devices of the ring that is asked for.
         across: whether it spans several nodes; rings that do likewise come first. None: any.
-        bits_per_second: of the slowest link declared of such nodes; None where none is.
+        link: what to expect of the links between such nodes, measured or declared; None where
+            nothing is known.
     """
     wanted = frozenset(types)
     shared = [ring for ring in rings if ring.devices > 1]
     alike = [ring for ring in shared if across is None or ring.across == across]
     found = _best(alike, wanted) or _best(shared, wanted) or next(reversed(alike or shared), None)
-    if found is None or not across or bits_per_second is None or _told(alike, wanted):
+    if found is None or not across or link is None or _told(alike, wanted):
         return found
-    return found.behind(bits_per_second)
+    return found.behind(link)
 
 
 def _best(rings: Sequence[Ring], wanted: frozenset[str]) -> Ring | None:
