@@ -21,7 +21,6 @@ from staves.steptime import (
     Line,
     Ring,
     StepTimeModel,
-    ring_share,
     ring_to_expect,
 )
 
@@ -186,12 +185,11 @@ class _Filling:
         self.has = configurations > 0
         self.minimums = np.broadcast_to(minimums, configurations.shape)
         self.table = lines.table
-        known = FREE if ring is None else ring.communication
-        self.ready = np.array(known.ready)
-        devices = configurations.sum(axis=1)
-        factor = ring_share(devices) / ring_share(2 if ring is None else ring.devices)
-        wire = np.cumsum(np.array(known.seconds)[::-1])[::-1]
-        self.wire = factor[:, None] * wire  # (C, K): from each bucket to the last
+        ring = ring or Ring((), (), 2, FREE)
+        self.ready = np.array(ring.communication.ready)
+        seconds = ring.seconds_of(configurations.sum(axis=1))
+        # (C, K): from each bucket to the last
+        self.wire = np.cumsum(seconds[:, ::-1], axis=1)[:, ::-1]
         self._invertible()
 
     def step_seconds(self) -> Array:

@@ -10,6 +10,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from staves.errors import InputError
 from staves.hardware import Link
 from staves.steptime._model import Communication, ring_share
@@ -52,22 +55,36 @@ class Ring:
         return len(self.nodes) > 1
 
     def of(self, devices: int) -> Communication:
-        """Return the communication of that many devices: each sends 2 (n - 1) / n of the bytes.
+        """Return the communication of that many devices; see `seconds_of`.
 
-        Over a link (`behind`) no bucket is faster than its bytes there, and in a ring of n devices
-        it waits for each of 2 (n - 1) rounds: n - 1 times the latency of two devices.
         What one device has shown of itself tells nothing of more: it is returned as it is.
         """
-        known, factor = self.communication.seconds, 1.0
-        if self.devices not in (1, devices):
-            factor = float(ring_share(devices) / ring_share(self.devices))
-        seconds = tuple(each * factor for each in known) if factor != 1.0 else known
-        if self.link is not None and devices > 1:
-            share = float(ring_share(devices)) * 8 / self.link.bits_per_second
-            fixed = (devices - 1) * self.link.latency
-            pairs = zip(seconds, self.sizes, strict=True)
-            seconds = tuple(max(each, fixed + share * size) for each, size in pairs)
-        return Communication(self.communication.ready, seconds)
+        if self.devices == 1:
+            return self.communication
+        seconds = self.seconds_of(np.array([devices]))[0]
+        return Communication(self.communication.ready, tuple(seconds.tolist()))
+
+    def seconds_of(self, devices: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the seconds of each bucket (C, K) in rings of these sizes (C,).
+
+        Each of n devices sends 2 (n - 1) / n of the bytes. Over a link (`behind`) no bucket is
+        faster than its bytes there, and waits for each of the ring's 2 (n - 1) rounds: that is
+        n - 1 times the latency of two devices.
+
+        Raises:
+            InputError: this is the ring of one device.
+        """
+        if self.devices == 1:
+            raise InputError("what one device has shown of itself tells nothing of more")
+        share = ring_share(devices)[:, None]
+        known = np.array(self.communication.seconds)
+        seconds: NDArray[np.float64] = share / ring_share(self.devices) * known
+        if self.link is None:
+            return seconds
+        fixed = self.link.latency * (devices[:, None] - 1)
+        sent = share * 8 / self.link.bits_per_second * np.array(self.sizes, dtype=np.float64)
+        slowest: NDArray[np.float64] = np.maximum(seconds, fixed + sent)
+        return slowest
 
     def behind(self, link: Link) -> Ring:
         """Return the ring as it would be over such a link at best.
