@@ -89,9 +89,9 @@ def verdict(document: Mapping[str, Any]) -> str:
     return (
         f"{own['within']} of {steps} steps are predicted within {document['limit']:.0%}: the"
         f" median error is {own['median']:.1%}, the worst {own['worst']:.1%}. The faster place is"
-        f" preferred in {own['preferred_rightly']} of {cases} cases. Without the link: {blind['within']} of"
-        f" {steps}, the worst error {blind['worst']:.1%}, and {blind['preferred_rightly']} of"
-        f" {cases} cases.{void}"
+        f" preferred in {own['preferred_rightly']} of {cases} cases. Without the link:"
+        f" {blind['within']} of {steps}, the worst error {blind['worst']:.1%}, and"
+        f" {blind['preferred_rightly']} of {cases} cases.{void}"
     )
 
 

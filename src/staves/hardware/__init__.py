@@ -9,6 +9,7 @@ from staves.hardware._cluster import Cluster, Device, Node
 from staves.hardware._configuration import Configuration
 from staves.hardware._file import cluster_schema, parse_cluster, read_cluster, to_document
 from staves.hardware._gpu_names import device_type_from_name
+from staves.hardware._kept_links import KeptLink, KeptLinks
 from staves.hardware._known import KNOWN_TYPES, LOCAL_CPU, known_type, peak_teraflops
 from staves.hardware._layout import Layout
 from staves.hardware._links import Link, pair_of
@@ -25,6 +26,8 @@ __all__ = [
     "Device",
     "DeviceProfile",
     "DeviceType",
+    "KeptLink",
+    "KeptLinks",
     "Layout",
     "Link",
     "Node",

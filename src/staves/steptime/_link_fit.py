@@ -11,11 +11,12 @@ from staves.hardware import Link
 
 
 def fit_link(sizes: Sequence[int], seconds: Sequence[float]) -> Link:
-    """Return the link whose latency + 8 x bytes / speed fits best, by relative errors.
+    """Return the link whose latency + 8 x bytes / speed fits best.
 
-    Of two devices each sends all of the bytes once, 2 (n - 1) / n with n = 2. A shaped link lets
-    the first bytes through at once: that makes the constant negative, and it counts as none, while
-    the slope stays right.
+    Of two devices each sends all of the bytes once, 2 (n - 1) / n with n = 2. The speed is the
+    slope of least squares, which the larger buffers decide: small ones vary most, and a shaped link
+    lets the first bytes through at once. The latency is what the smallest buffer took beyond its
+    bytes.
 
     Args:
         sizes: bytes of each buffer, (K,), two unlike ones at least.
@@ -32,9 +33,8 @@ def fit_link(sizes: Sequence[int], seconds: Sequence[float]) -> Link:
     for values in (bits, times):
         if not (np.isfinite(values).all() and (values > 0).all()):
             raise InputError("sizes and times of a link must be finite and above zero")
-    most = bits.max()  # the unit: columns of unlike magnitudes would cost digits
-    rows = np.stack([np.ones_like(bits), bits / most], axis=1) / times[:, None]
-    (fixed, slope), *_ = np.linalg.lstsq(rows, np.ones_like(times), rcond=None)
+    slope, _ = np.polyfit(bits / bits.max(), times, 1)  # that unit keeps all digits
     if slope <= 0:  # larger buffers took no longer: all that is known is that it is not slower
-        return Link(float(most / times[bits.argmax()]))
-    return Link(float(most / slope), max(0.0, float(fixed)))
+        return Link(float(bits.max() / times[bits.argmax()]))
+    speed, smallest = float(bits.max() / slope), int(bits.argmin())
+    return Link(speed, max(0.0, float(times[smallest] - bits[smallest] / speed)))

@@ -27,33 +27,43 @@ FIRST, GROWTH, LARGEST = 1 << 16, 4, 1 << 26
 LONG = 0.1
 """Seconds of an all-reduce after which no larger one is needed."""
 
-_REPEATS, _UNTIMED = 7, 2
+_UNTIMED = 2
+_FEWEST, _MOST = 7, 31
+"""Repeats of which the median counts: small buffers, which vary most, are cheap to repeat."""
 
 
 def all_reduce_seconds(device: torch.device) -> list[tuple[int, float]]:
     """Return (bytes, median seconds of the slower rank) for buffers of growing size.
 
-    Three at least; then until one takes `LONG`. All ranks return the same.
+    Two at least; then until one takes `LONG`. All ranks return the same.
     """
     found: list[tuple[int, float]] = []
     size = FIRST
-    while size <= LARGEST and (len(found) < 3 or found[-1][1] < LONG):
+    while size <= LARGEST and (len(found) < 2 or found[-1][1] < LONG):
         buffer = torch.zeros(size // 4, device=device)
-        own = []
-        for repeat in range(_UNTIMED + _REPEATS):
-            dist.barrier()
-            _finish(device)
-            begin = time.perf_counter()
-            dist.all_reduce(buffer)
-            _finish(device)
-            if repeat >= _UNTIMED:
-                own.append(time.perf_counter() - begin)
-        # Both ranks must come to the same end, and the slower one has waited for all bytes.
-        slower = torch.tensor([statistics.median(own)], dtype=torch.float64)
-        dist.all_reduce(slower, op=dist.ReduceOp.MAX)
-        found.append((size, float(slower)))
+        once = _median(buffer, _UNTIMED)
+        repeats = min(max(_FEWEST, round(LONG / once)), _MOST)
+        found.append((size, _median(buffer, repeats)))
         size *= GROWTH
     return found
+
+
+def _median(buffer: torch.Tensor, repeats: int) -> float:
+    """Return the median seconds of an all-reduce on the slower rank: it has waited for all bytes.
+
+    Both ranks are told the same, and so come to the same number of repeats and sizes.
+    """
+    own = []
+    for _ in range(repeats):
+        dist.barrier()
+        _finish(buffer.device)
+        begin = time.perf_counter()
+        dist.all_reduce(buffer)
+        _finish(buffer.device)
+        own.append(time.perf_counter() - begin)
+    slower = torch.tensor([statistics.median(own)], dtype=torch.float64)
+    dist.all_reduce(slower, op=dist.ReduceOp.MAX)
+    return float(slower)
 
 
 def _finish(device: torch.device) -> None:

@@ -32,6 +32,7 @@ class Measurement:
 
     Args:
         nodes: the two.
+        job: the id of the job that has measured it, whose logs tell of a problem.
         link: between them; None where it could not be measured.
         samples: (bytes, seconds) of the all-reduces behind it.
         problem: why it could not be, in words; empty where it could.
@@ -39,6 +40,7 @@ class Measurement:
     """
 
     nodes: tuple[str, str]
+    job: str
     link: Link | None
     samples: tuple[tuple[int, float], ...] = ()
     problem: str = ""
@@ -56,7 +58,7 @@ def measure_links(
     """Measure the link between every pair of nodes, and return what came of each.
 
     Disjoint pairs are measured side by side: `rounds_of`. A job that fails is told of, and the
-    others go on. Nothing of them is left running, nor of their folders where they went well.
+    others go on. Nothing of them is left running.
 
     Args:
         engine: starts the jobs; it must give nobody else these devices meanwhile.
@@ -149,13 +151,15 @@ class _Job:
             document = json.loads(self._result.read_bytes())
             samples = tuple((int(size), float(seconds)) for size, seconds in document)
             sizes, seconds = zip(*samples, strict=True)
-            return Measurement(self.nodes, fit_link(sizes, seconds), samples, "", time.time())
+            return Measurement(
+                self.nodes, self._name, fit_link(sizes, seconds), samples, "", time.time()
+            )
         except (OSError, ValueError, TypeError, InputError) as error:
             hint = f"is {self._folder} the same folder on both nodes?"
             return self._without(f"its result is not to be had ({hint}): {error}")
 
     def _without(self, problem: str) -> Measurement:
-        return Measurement(self.nodes, None, (), problem, time.time())
+        return Measurement(self.nodes, self._name, None, (), problem, time.time())
 
 
 def _outcomes(jobs: Sequence[_Job], patience: float) -> Iterator[Measurement]:
