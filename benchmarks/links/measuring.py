@@ -12,12 +12,13 @@ from typing import Any
 
 from benchmarks.links.network import NODES, Network, joined
 from benchmarks.mixed.judging import Measured, settled
-from benchmarks.mixed.measuring import predicted, profile_of
+from benchmarks.mixed.measuring import predicted
 from benchmarks.mixed.training import Training
 from staves.engines.agents import AgentEngine, SubprocessNodes
 from staves.engines.links import Measurement, measure_links
 from staves.errors import StavesError
-from staves.hardware import MISSES_ALLOWED, Cluster, Device, pair_of
+from staves.estimation import JobProfile
+from staves.hardware import MISSES_ALLOWED, Cluster, Device, Layout, pair_of
 
 CLUSTER: Mapping[str, Any] = {
     "types": {
@@ -107,8 +108,11 @@ def _case(network: Network, cluster: Cluster, width: int, batch: int, steps: int
             made, missed = training.missed
         finally:
             training.abandon()
-    profile = profile_of(learned, cluster)
-    blind = profile_of(learned, cluster.with_links({}))
+    # As the service prices a job's configurations: with the link, and as if it were not known.
+    profile, blind = (
+        JobProfile.from_knowledge(learned, batch, layout=Layout.of(nodes))
+        for nodes in (cluster, cluster.with_links({}))
+    )
     places = {
         place: {
             "configuration": devices,
