@@ -1,4 +1,4 @@
-"""What two ranks run that measure the link between their nodes: `link_probe.py --result FILE`.
+"""What two ranks run that measure the link between their nodes: `-m staves.training.link_probe`.
 
 The buffers go the way of gradients: the same group, over the addresses that a job's ranks use, NCCL
 between GPUs and gloo else. Links that are only emulated hold gradients back, and not these: it is

@@ -23,7 +23,7 @@ PATIENCE = 300.0
 
 _LOOK = 0.05  # seconds between two looks
 _ENDS_WITHIN = 60.0  # seconds for what was stopped
-_SCRIPT = Path(staves.__file__).parent / "training" / "link_probe.py"
+_PROGRAM = "staves.training.link_probe"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,9 @@ class _Job:
         """Launch it."""
         profiles = [device.type.profile for device in self._devices]
         batch = sum(max(1, profile.min_batch) if profile else 1 for profile in profiles)
-        words = [sys.executable, str(_SCRIPT), f"--result={self._result}", f"--batch={batch}"]
+        # Not by its path: Python would look for modules beside it before its own.
+        words = [sys.executable, "-P", "-m", _PROGRAM]
+        words += [f"--result={self._result}", f"--batch={batch}"]
         launch = Launch(
             self._name,
             1,
