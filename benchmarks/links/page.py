@@ -85,7 +85,7 @@ def verdict(document: Mapping[str, Any]) -> str:
     cases, steps = len(document["cases"]), document["steps_predicted"]
     again = sum(case["void_runs"] for case in document["cases"])
     void = f" Void, since too many steps were late, and made again: {again}." if again else ""
-    void += " Some of the last ones are void, too." if document["void"] else ""
+    void += " The last runs of those marked so are void, too." if document["void"] else ""
     return (
         f"{own['within']} of {steps} steps are predicted within {document['limit']:.0%}: the"
         f" median error is {own['median']:.1%}, the worst {own['worst']:.1%}. The faster place is"
@@ -100,7 +100,8 @@ def _rows(case: Mapping[str, Any]) -> Iterator[str]:
         chosen, faster = (preferred(case, way) == name for way in ("predicted", "measured"))
         yield (
             f"| {_size(case)} | {case['batch']} | {name} | {_ms(place['predicted_seconds'])}"
-            f" | {_ms(place['measured_seconds'])} | {error(place):+.1%}"
+            f" | {_ms(place['measured_seconds'])}{' (void)' if case['void'] else ''}"
+            f" | {error(place):+.1%}"
             f" | {_ms(place['without_link_seconds'])} | {'yes' if chosen else ''}"
             f" | {'yes' if faster else ''} |"
         )

@@ -7,11 +7,11 @@ import subprocess
 from typing import Any
 
 import pytest
-
 from benchmarks.links.__main__ import main
 from benchmarks.links.judging import judged, preferred
 from benchmarks.links.network import joined
 from benchmarks.links.page import page, verdict
+
 from staves.errors import InputError, StavesError
 
 
@@ -23,9 +23,7 @@ def case(predicted: list[float], measured: list[float], blind: list[float]) -> d
             "measured_seconds": m,
             "without_link_seconds": b,
         }
-        for name, p, m, b in zip(
-            ("one node", "two nodes"), predicted, measured, blind, strict=True
-        )
+        for name, p, m, b in zip(("one node", "two nodes"), predicted, measured, blind, strict=True)
     }
     return {
         "width": 256,
@@ -67,13 +65,20 @@ def test_verdicts() -> None:
 def test_the_page_tells_all() -> None:
     text = page(document())
     assert "| 1.6 MB | 64 | two nodes | 700.0 ms | 500.0 ms | +40.0% | 200.0 ms |  |  |" in text
-    assert "| 1.6 MB | 64 | two nodes | 220.0 ms | 200.0 ms | +10.0% | 190.0 ms | yes | yes |" in text
+    assert (
+        "| 1.6 MB | 64 | two nodes | 220.0 ms | 200.0 ms | +10.0% | 190.0 ms | yes | yes |" in text
+    )
     assert "shaped to\n200 Mbit/s each way" in text
     assert "Found: **190 Mbit/s**, latency 0.10 ms" in text
     assert verdict(document()) in text
     assert "3 of 4 steps are predicted within 10%" in text
     assert "preferred in 2 of 2 cases" in text
     assert "made again: 2." in text
+    assert "(void)" not in text
+    late = {**CASES[0], "void": True}
+    text = page({**document(), "cases": [late], **judged([late])})
+    assert "| 200.0 ms (void) | +10.0% |" in text
+    assert "void, too" in text
 
 
 @pytest.mark.parametrize(
@@ -85,9 +90,7 @@ def test_the_page_tells_all() -> None:
         (["--width", "3"], "no case has that width"),
     ],
 )
-def test_what_is_refused(
-    monkeypatch: pytest.MonkeyPatch, arguments: list[str], said: str
-) -> None:
+def test_what_is_refused(monkeypatch: pytest.MonkeyPatch, arguments: list[str], said: str) -> None:
     monkeypatch.setattr("sys.argv", ["benchmarks.links", *arguments])
     with pytest.raises(InputError, match=said):
         main()

@@ -132,7 +132,8 @@ def test_what_was_found_for_the_same_lines_is_remembered() -> None:
 
 
 @pytest.mark.parametrize(
-    ("megabits", "latency", "faster"), [(1000, 0.0, 4), (200, 0.0, 4), (100, 0.0, 2), (200, 0.05, 2)]
+    ("megabits", "latency", "faster"),
+    [(1000, 0.0, 4), (200, 0.0, 4), (50, 0.0, 2), (200, 0.05, 2)],
 )
 def test_a_measured_link_decides_whether_two_nodes_are_faster(
     megabits: float, latency: float, faster: int
