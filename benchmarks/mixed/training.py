@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import staves
-from staves.engines._base import Launch, Status
+from staves.engines._base import Engine, Launch, Status
 from staves.engines.local import LocalEngine
 from staves.errors import StavesError
 from staves.hardware import Cluster, Device
@@ -31,13 +31,16 @@ class Training:
 
     Args:
         home: of all that Staves keeps.
-        cluster: emulated.
+        engine: of emulated devices; a cluster, for the local one.
         batch: samples a step.
+        width: of the model's hidden layers, which are six.
     """
 
-    def __init__(self, home: Path, cluster: Cluster, batch: int) -> None:
-        self._home, self._batch = home, batch
-        self._engine = LocalEngine(home, cluster)
+    def __init__(
+        self, home: Path, engine: Engine | Cluster, batch: int, *, width: int = 256
+    ) -> None:
+        self._home, self._batch, self._width = home, batch, width
+        self._engine = LocalEngine(home, engine) if isinstance(engine, Cluster) else engine
         self._attempt = self._request = 0
 
     def start(self, devices: Sequence[Device]) -> None:
@@ -45,6 +48,7 @@ class Training:
         self._attempt += 1
         self._request = 0
         options = {"--batch": str(self._batch), "--rows": str(self._rows_of(self._attempt))}
+        options["--width"] = str(self._width)
         words = [sys.executable, str(SCRIPT), *(word for pair in options.items() for word in pair)]
         launch = Launch(
             "mixed",

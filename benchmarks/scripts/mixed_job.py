@@ -25,14 +25,16 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--batch", type=int, required=True)
     parser.add_argument("--rows", type=Path, required=True)
+    parser.add_argument("--width", type=int, default=256, help="of the hidden layers")
     options = parser.parse_args()
     torch.set_num_threads(1)
     run = staves.init(batch_size=options.batch, seed=0)
-    hidden = [layer for _ in range(6) for layer in (nn.Linear(256, 256), nn.ReLU())]
-    model: nn.Module = nn.Sequential(*hidden, nn.Linear(256, 10))
+    width = options.width
+    hidden = [layer for _ in range(6) for layer in (nn.Linear(width, width), nn.ReLU())]
+    model: nn.Module = nn.Sequential(*hidden, nn.Linear(width, 10))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     model, optimizer = run.prepare(model, optimizer, bucket_cap_mb=0.3)
-    data = TensorDataset(torch.randn(SAMPLES, 256), torch.randint(0, 10, (SAMPLES,)))
+    data = TensorDataset(torch.randn(SAMPLES, width), torch.randint(0, 10, (SAMPLES,)))
     batches = run.loader(data)
 
     pacer, missed = run._session.pacer, 0

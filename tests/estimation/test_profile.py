@@ -9,7 +9,7 @@ import pytest
 
 from staves.errors import InputError
 from staves.estimation import GuessedRates, JobProfile, relative_speeds
-from staves.hardware import Configuration, Layout
+from staves.hardware import Cluster, Configuration, DeviceType, Layout, Link, Node
 from staves.steptime import Communication, Device, Line, Ring, StepTimeModel, integer_split
 from staves.training._environment import WorkerDevice
 from staves.training._knowledge import Knowledge
@@ -129,3 +129,31 @@ def test_what_was_found_for_the_same_lines_is_remembered() -> None:
     assert first.rates(("a", "b")) is second.rates(("a", "b"))
     assert first.rates(("a", "b")) is not first.rates(("a", "b"), {"a": 2.0})
     assert first.rates(("a",)) is not JobProfile.from_step("a", 2.0, 32).rates(("a",))
+
+
+@pytest.mark.parametrize(
+    ("megabits", "latency", "faster"),
+    [(1000, 0.0, 4), (200, 0.0, 4), (50, 0.0, 2), (200, 0.05, 2)],
+)
+def test_a_measured_link_decides_whether_two_nodes_are_faster(
+    megabits: float, latency: float, faster: int
+) -> None:
+    """Learned within one node; by hand: 96 samples of 6 ms over two devices or four, and the last
+    bucket's bytes, one and a half times, after the whole backward pass."""
+    size = 1_000_000
+    pair = Line(0.05, 0.002), Line(0.05, 0.004)
+    ring = Ring(("a",), ("m",), 2, Communication((1.0,), (0.001,)), 40.0, (size,))
+    nodes = tuple(Node(name, {"a": 2}) for name in "mn")
+    cluster = Cluster({"a": DeviceType("a")}, nodes)
+    link = Link(1e6 * megabits, latency)
+    known = cluster.with_links({("m", "n"): link})
+    found = JobProfile(
+        96, {"a": pair}, ring.communication, 2, rings=(ring,), layout=Layout.of(known)
+    )
+    wire = max(0.0015, 3 * latency + 1.5 * 8 * size / (1e6 * megabits))
+    expected = {2: 0.1 + 48 * 0.006 + 0.001, 4: 0.1 + 24 * 0.006 + wire}
+    seconds = {n: 96 / found.rates(["a"])(np.array([[n]]))[0] for n in expected}
+    assert seconds == pytest.approx(expected)
+    assert min(seconds, key=lambda n: seconds[n]) == faster
+    blind = replace(found, layout=Layout.of(cluster)).rates(["a"])(np.array([[2], [4]]))
+    assert blind[1] > blind[0]  # without it, four devices always seem faster

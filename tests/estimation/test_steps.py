@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 
 from staves.errors import InputError
 from staves.estimation import EvenRates, JobProfile, ProfileRates, TypeLines
-from staves.hardware import Configuration, Layout
+from staves.hardware import Configuration, Layout, Link
 from staves.steptime import Communication, Line, Ring, even_split, integer_split
 
 seeds = st.integers(0, 2**32 - 1)
@@ -41,7 +43,11 @@ def random_lines(rng: np.random.Generator, types: int) -> TypeLines:
 
     def layout() -> Layout:
         shapes = rng.integers(0, 4, (int(rng.integers(1, 4)), types)).tolist()
-        links = [(name, float(rng.uniform(1e6, 1e9))) for name in names if rng.random() < 0.7]
+        links = [
+            (pair, Link(float(rng.uniform(1e6, 1e9)), float(rng.uniform(0, 1e-3))))
+            for pair in itertools.combinations_with_replacement(names, 2)
+            if rng.random() < 0.7
+        ]
         return Layout(
             tuple(Configuration(dict(zip(names, row, strict=True))) for row in shapes),
             tuple(links),

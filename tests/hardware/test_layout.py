@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from staves.hardware import Configuration, Layout, parse_cluster
+from staves.hardware import Configuration, Layout, Link, parse_cluster
 
 
 def test_a_layout_is_what_nodes_hold_together_and_their_slowest_links() -> None:
@@ -17,5 +17,9 @@ nodes:
     assert layout.shapes == tuple(
         map(Configuration.parse, ("4xa100", "2xa100+1xt4", "1xv100+2xt4"))
     )
-    assert dict(layout.links) == {"a100": 1e9, "v100": 5e9, "t4": 5e9}
+    slowest = {"a100": 1e9, "a100 t4": 1e9, "a100 v100": 1e9, "t4": 5e9, "v100 t4": 5e9}
+    assert {types: layout.link(types.split()) for types in slowest} == {
+        types: Link(speed) for types, speed in slowest.items()
+    }
+    assert layout.link(["v100"]) is None  # there is one node with any: it meets no other
     assert {d.link_bits_per_second for d in cluster.devices()} == {1e10, 1e9, None, 5e9}

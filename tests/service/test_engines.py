@@ -45,3 +45,17 @@ def test_a_file_is_kept_once_its_engine_stands(tmp_path: Path) -> None:
     built = build_engine("local", tmp_path / "home", file, {})
     file.unlink()
     assert build_engine("local", tmp_path / "home", None, {}).cluster() == built.cluster()
+
+
+def test_commands_find_the_engine_that_was_started_last(tmp_path: Path) -> None:
+    file, folder = tmp_path / "cluster.yaml", ServiceFolder(tmp_path / "home")
+    file.write_text(CLUSTER)
+    assert folder.engine() is None
+    build_engine("local", folder.home, file, {}, keep=False)
+    assert not folder.home.exists()
+    build_engine("local", folder.home, file, {})
+    assert folder.engine() == ("local", {})
+    folder.keep_engine("slurm", {"partition": "gpu"})
+    assert folder.engine() == ("slurm", {"partition": "gpu"})
+    (folder.path / "engine.json").write_text("[]")
+    assert folder.engine() is None

@@ -14,9 +14,10 @@ import pytest
 from staves.engines._base import Launch, Status
 from staves.errors import InputError, StavesError
 from staves.estimation import LINES_LOG_STD
-from staves.hardware import Cluster, DeviceType, Node
+from staves.hardware import Cluster, DeviceType, KeptLink, KeptLinks, Link, Node
 from staves.scheduling import Decision, Heet, JobView, View, policy
 from staves.service._beliefs import fitted_types
+from staves.service._deciding import decide
 from staves.service._rows import Job
 from staves.service._spec import JobSpec
 from staves.service._states import Grant, Pause, Resume, Stop
@@ -135,6 +136,26 @@ def test_a_lone_job_is_probed_and_grows(heet: World) -> None:
     assert story[-1] == "finished"
     assert {"probing", "rescaling", "running"} <= set(story)
     assert heet.store.job(job).summary == {"samples": 200.0}
+
+
+def test_decisions_count_on_links_as_soon_as_they_are_measured(
+    heet: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def watched(policy: Any, candidates: Any, cluster: Cluster, **others: Any) -> Any:
+        seen.append(dict(cluster.links))
+        return decide(policy, candidates, cluster, **others)
+
+    monkeypatch.setattr("staves.service._turns.decide", watched)
+    heet.submit("before", samples=60.0)
+    heet.run(heet.over)
+    assert seen[-1] == {}
+    link = KeptLink(Link(1e8, 1e-3), 1.0)
+    KeptLinks(heet.folder, pytest.fail).keep({("b", "a"): link, ("a", "gone"): link})
+    heet.submit("after", samples=60.0)
+    heet.run(heet.over)
+    assert seen[-1] == {("a", "b"): link.link}
 
 
 def test_a_second_job_gets_its_share_in_place(heet: World) -> None:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from staves.errors import InputError
+from staves.hardware import Link
 from staves.steptime import Communication, Ring, ring_share, ring_to_expect, rings_of
 
 SIZES = 3_750_000, 1_250_000
@@ -86,18 +87,18 @@ def test_over_nodes_no_ring_is_faster_than_the_declared_link(
     of = dict(zip(TYPES, speeds, strict=True))
     within = [replace(through(1e9, t, 2, nodes=1), sizes=SIZES) for t in TYPES]
     slowest = 8 * min(of[t] for t in mix)
-    found = ring_to_expect(within, mix, across=True, bits_per_second=slowest)
+    found = ring_to_expect(within, mix, across=True, link=Link(slowest))
     through_link = float(ring_share(devices)) * BYTES * 8 / slowest
     inside = float(ring_share(devices)) * BYTES / 1e9
     assert seconds(found, devices) == pytest.approx(max(through_link, inside))
-    for links in (None, slowest):
-        found = ring_to_expect(within, mix, across=False, bits_per_second=links)
+    for link in (None, Link(slowest)):
+        found = ring_to_expect(within, mix, across=False, link=link)
         assert seconds(found, devices) == pytest.approx(inside)
     over = [through(3e9, t, 3) for t in TYPES]
-    found = ring_to_expect([*within, *over], mix, across=True, bits_per_second=1.0)
+    found = ring_to_expect([*within, *over], mix, across=True, link=Link(1.0))
     assert seconds(found, devices) == pytest.approx(inside / 3)
     unsized = [through(1e9, t, 2, nodes=1) for t in TYPES]
-    found = ring_to_expect(unsized, mix, across=True, bits_per_second=1.0)
+    found = ring_to_expect(unsized, mix, across=True, link=Link(1.0))
     assert seconds(found, devices) == pytest.approx(inside)
 
 

@@ -11,6 +11,7 @@ from staves.cli._estimate import estimate
 from staves.cli._explain import explain
 from staves.cli._export import export
 from staves.cli._history import history
+from staves.cli._links import links
 from staves.cli._logs import logs
 from staves.cli._nodes import drain, nodes, undrain
 from staves.cli._plan import plan
@@ -70,6 +71,7 @@ app.command()(stop)
 app.command()(nodes)
 app.command()(drain)
 app.command()(undrain)
+app.command()(links)
 app.command()(queue)
 app.command()(simulate)
 app.command()(policies)

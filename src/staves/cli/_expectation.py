@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from staves.errors import InputError
-from staves.hardware import Device, DeviceProfile
+from staves.hardware import Device, DeviceProfile, Link
 
 if TYPE_CHECKING:
     from staves.steptime import Line, Ring, StepTimeModel
@@ -68,9 +68,9 @@ def _model(
     from staves.steptime import Device as TimedDevice
 
     types, nodes = {d.type.name for d in devices}, {d.node for d in devices}
-    links = [d.link_bits_per_second for d in devices if d.link_bits_per_second is not None]
-    slowest = min(links, default=None)
-    ring = ring_to_expect(rings, types, across=len(nodes) > 1, bits_per_second=slowest)
+    declared = [d.link_bits_per_second for d in devices if d.link_bits_per_second is not None]
+    slowest = Link(min(declared)) if declared else None
+    ring = ring_to_expect(rings, types, across=len(nodes) > 1, link=slowest)
     communication = FREE if ring is None or len(devices) < 2 else ring.of(len(devices))
     timed = []
     for device in devices:

@@ -18,6 +18,7 @@ from staves.errors import InputError
 from staves.hardware import (
     Cluster,
     Configuration,
+    KeptLinks,
     Layout,
     peak_teraflops,
     read_cluster,
@@ -105,6 +106,7 @@ def _job(path: Path, cluster: Path | None) -> tuple[JobSpec, Cluster]:
     if cluster is None and kept.exists():
         cluster = kept
     whole = this_machine() if cluster is None else read_cluster(cluster)
+    whole = KeptLinks(staves_home(), warn).on(whole)
     spec = read_job(path, types=whole.configuration)
     spec.check_startable(whole.configuration, str(path))
     return spec, whole

@@ -75,7 +75,7 @@ def up(
         cluster = cluster.absolute()
     named = {"address": address, "partition": partition, "account": account}
     named |= {"time-limit": time_limit, "sbatch": shlex.join(slurm_option or []) or None}
-    options = _options(engine_option or [], named)
+    options = engine_options(engine_option or [], named)
     quotas = parse_quotas(quota)
     settings = Settings(
         staves_home(), port, cluster, engine, policy, options=options, quotas=quotas
@@ -102,8 +102,12 @@ def up(
     ready(told["url"], told["pid"])
 
 
-def _options(given: list[str], named: Mapping[str, str | None]) -> dict[str, str]:
-    """Return the engine's options by name."""
+def engine_options(given: list[str], named: Mapping[str, str | None]) -> dict[str, str]:
+    """Return an engine's options by name, those of `--engine-option` among them.
+
+    Raises:
+        InputError: one is malformed, or given twice.
+    """
     options = {name: value for name, value in named.items() if value is not None}
     for text in given:
         name, equals, value = text.partition("=")

@@ -21,7 +21,6 @@ from staves.steptime import (
     Line,
     Ring,
     StepTimeModel,
-    ring_share,
     ring_to_expect,
 )
 
@@ -76,9 +75,8 @@ class TypeLines:
         key = used, across
         if key not in self._expected:
             types = [self.types[g] for g in used]
-            links = dict(self.layout.links) if self.layout else {}
-            slowest = min((links[name] for name in types if name in links), default=None)
-            ring = ring_to_expect(self.rings, types, across=across, bits_per_second=slowest)
+            link = self.layout.link(types) if self.layout else None
+            ring = ring_to_expect(self.rings, types, across=across, link=link)
             self._expected[key] = ring or Ring((), (), self.world_size, self.communication)
         return self._expected[key]
 
@@ -187,12 +185,11 @@ class _Filling:
         self.has = configurations > 0
         self.minimums = np.broadcast_to(minimums, configurations.shape)
         self.table = lines.table
-        known = FREE if ring is None else ring.communication
-        self.ready = np.array(known.ready)
-        devices = configurations.sum(axis=1)
-        factor = ring_share(devices) / ring_share(2 if ring is None else ring.devices)
-        wire = np.cumsum(np.array(known.seconds)[::-1])[::-1]
-        self.wire = factor[:, None] * wire  # (C, K): from each bucket to the last
+        ring = ring or Ring((), (), 2, FREE)
+        self.ready = np.array(ring.communication.ready)
+        seconds = ring.seconds_of(configurations.sum(axis=1))
+        # (C, K): from each bucket to the last
+        self.wire = np.cumsum(seconds[:, ::-1], axis=1)[:, ::-1]
         self._invertible()
 
     def step_seconds(self) -> Array:

@@ -15,8 +15,10 @@ from staves.hardware._file import (
     to_document,
 )
 from staves.hardware._gpu_names import device_type_from_name
+from staves.hardware._kept_links import KeptLink, KeptLinks
 from staves.hardware._known import KNOWN_TYPES, LOCAL_CPU, known_type, peak_teraflops
 from staves.hardware._layout import Layout
+from staves.hardware._links import Link, pair_of
 from staves.hardware._machine import this_machine, visible_gpus
 from staves.hardware._types import MISSES_ALLOWED, DeviceProfile, DeviceType, Pace
 
@@ -31,13 +33,17 @@ __all__ = [
     "Device",
     "DeviceProfile",
     "DeviceType",
+    "KeptLink",
+    "KeptLinks",
     "Layout",
+    "Link",
     "Node",
     "Pace",
     "cluster_schema",
     "device_type_from_name",
     "first_free",
     "known_type",
+    "pair_of",
     "parse_cluster",
     "peak_teraflops",
     "read_cluster",

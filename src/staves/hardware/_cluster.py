@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 
 from staves.documents import suggestion
 from staves.errors import InputError, quoted
 from staves.hardware._configuration import Configuration
+from staves.hardware._links import Link, pair_of, worst
 from staves.hardware._types import DeviceType, check_name
 
 
@@ -73,6 +75,8 @@ class Cluster:
         nodes: the nodes; their order is the order of the devices.
         warnings: what the reader of the cluster should tell its user, one line each. Two clusters
             that differ only in these are equal.
+        links: as measured, by the names of two nodes, the lesser one first; of nodes that there
+            are. They only tell what to expect: emulated devices are held to declared links alone.
 
     Raises:
         InputError: a node's name stands twice, or a node uses a type that is not in `types`.
@@ -81,10 +85,12 @@ class Cluster:
     types: Mapping[str, DeviceType] = field(hash=False)
     nodes: tuple[Node, ...]
     warnings: tuple[str, ...] = field(default=(), compare=False)
+    links: Mapping[tuple[str, str], Link] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "types", dict(self.types))
         object.__setattr__(self, "nodes", tuple(self.nodes))
+        object.__setattr__(self, "links", dict(self.links))
         for key, device_type in self.types.items():
             if key != device_type.name:
                 raise InputError(
@@ -151,3 +157,42 @@ class Cluster:
             f"unknown node {quoted(name)}",
             hint=suggestion(name, [node.name for node in self.nodes]),
         )
+
+    def with_links(self, links: Mapping[tuple[str, str], Link]) -> Cluster:
+        """Return the cluster with these measured links, as far as it has their nodes."""
+        names = {node.name for node in self.nodes}
+        own = {pair: link for pair, link in links.items() if names.issuperset(pair)}
+        return replace(self, links=own)
+
+    def link_between(self, one: str, other: str) -> Link | None:
+        """Return what to expect of the way from one node to another one; None: nothing is known.
+
+        What was measured counts, else the slower of the links that the two declare. Where one has
+        emulated devices their links are emulated, too: no faster than what is declared, whatever
+        the wire can do.
+
+        Raises:
+            InputError: there is no such node.
+        """
+        return self.expected(self.node(one), self.node(other), self.links.get(pair_of(one, other)))
+
+    def expected(self, one: Node, other: Node, measured: Link | None) -> Link | None:
+        """Return what to expect between two nodes, of which that was measured; `link_between`."""
+        speeds = [one.link_bits_per_second, other.link_bits_per_second]
+        declared = worst(Link(speed) for speed in speeds if speed is not None)
+        if measured is None or declared is None:
+            return measured or declared
+        emulated = any(self.types[name].emulated for end in (one, other) for name in end.devices)
+        return worst([measured, declared]) if emulated else measured
+
+    def slowest_link(self, nodes: Collection[str]) -> Link | None:
+        """Return the link that a ring over these nodes is like, in whatever order it meets them.
+
+        That is the lowest speed and the longest latency of all pairs; None where of none of them
+        anything is known.
+
+        Raises:
+            InputError: there is no such node.
+        """
+        pairs = itertools.combinations(dict.fromkeys(nodes), 2)
+        return worst(self.link_between(one, other) for one, other in pairs)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from staves.service._client import Client
     from staves.service._daemon import about, up
     from staves.service._down import down
+    from staves.service._engines import build_engine
     from staves.service._facade import (
         Caller,
         Document,
@@ -47,6 +48,7 @@ _LAZY = {
     "Store": "_store",
     "UnknownName": "_facade",
     "about": "_daemon",
+    "build_engine": "_engines",
     "down": "_down",
     "job_schema": "_job_file",
     "pack_job": "_snapshot",
@@ -73,6 +75,7 @@ __all__ = [
     "Store",
     "UnknownName",
     "about",
+    "build_engine",
     "down",
     "job_schema",
     "pack_job",

@@ -18,7 +18,14 @@ Builder = Callable[[Path, Cluster | None, Mapping[str, str]], Engine]
 """Makes an engine, of the home, what the cluster file says and the engine's own options."""
 
 
-def build_engine(name: str, home: Path, cluster: Path | None, options: Mapping[str, str]) -> Engine:
+def build_engine(
+    name: str,
+    home: Path,
+    cluster: Path | None,
+    options: Mapping[str, str],
+    *,
+    keep: bool = True,
+) -> Engine:
     """Return the engine of that name.
 
     Args:
@@ -26,6 +33,7 @@ def build_engine(name: str, home: Path, cluster: Path | None, options: Mapping[s
         home: the folder of everything Staves keeps.
         cluster: the cluster file; None for the last one that there was.
         options: of that engine, by name.
+        keep: whether the next start, and commands, find in the home what this one was built of.
 
     Raises:
         InputError: there is no such engine or option, the cluster file is malformed, or there are
@@ -46,9 +54,11 @@ def build_engine(name: str, home: Path, cluster: Path | None, options: Mapping[s
         cluster = folder.cluster_file
     file = None if cluster is None else read_cluster(cluster)
     engine = build(home, file, options)
-    if file is not None and cluster != folder.cluster_file:
+    if keep:
         folder.create()
-        folder.keep_cluster(to_document(file))
+        folder.keep_engine(name, options)
+        if file is not None and cluster != folder.cluster_file:
+            folder.keep_cluster(to_document(file))
     for warning in engine.cluster().warnings:
         logger.warning("%s", warning)
     return engine

@@ -4,6 +4,7 @@ HOME/service/lock            held by the controller as long as it lives; its pid
 HOME/service/address.json    url and pid of the controller; there while it can be reached
 HOME/service/token           the administrator's token, for the commands on this machine
 HOME/service/cluster.json    the cluster that `staves up` was last given
+HOME/service/engine.json     what runs its jobs: the engine's name and options
 HOME/service/controller.log  what the controller prints
 """
 
@@ -37,6 +38,7 @@ class ServiceFolder:
         self.token_file = self.path / "token"
         self.log_file = self.path / "controller.log"
         self.cluster_file = self.path / "cluster.json"
+        self._engine_file = self.path / "engine.json"
         self._address = self.path / "address.json"
         self._lock = self.path / "lock"
 
@@ -141,9 +143,23 @@ class ServiceFolder:
 
     def keep_cluster(self, document: Mapping[str, Any]) -> None:
         """Keep the cluster, a file's content, for the next start that names none."""
-        part = self.path / f".cluster.{os.getpid()}"
+        self._keep(self.cluster_file, document)
+
+    def keep_engine(self, name: str, options: Mapping[str, str]) -> None:
+        """Keep what runs the jobs, for commands that would use the same nodes."""
+        self._keep(self._engine_file, {"engine": name, "options": dict(options)})
+
+    def engine(self) -> tuple[str, dict[str, str]] | None:
+        """Return the name and the options of the engine of the last start; None where unknown."""
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+            kept = json.loads(self._engine_file.read_bytes())
+            return str(kept["engine"]), {str(k): str(v) for k, v in kept["options"].items()}
+        return None
+
+    def _keep(self, path: Path, document: Mapping[str, Any]) -> None:
+        part = self.path / f".{path.stem}.{os.getpid()}"
         with part.open("w") as file:
             file.write(json.dumps(document))
             file.flush()
             os.fsync(file.fileno())
-        part.rename(self.cluster_file)
+        part.rename(path)

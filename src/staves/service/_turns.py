@@ -18,7 +18,7 @@ from pathlib import Path
 from staves.engines._base import Engine, Status
 from staves.errors import StavesError
 from staves.estimation import JobProfile
-from staves.hardware import Allocation
+from staves.hardware import Allocation, KeptLinks
 from staves.scheduling import Policy, check_quotas
 from staves.service._beliefs import (
     Stretch,
@@ -120,6 +120,7 @@ class Turns:
         self._targets: dict[str, tuple[str, ...]] = {}
         self._shunned: dict[str, float] = {}  # devices, and until when
         self._nodes = engine.cluster().nodes
+        self._links = KeptLinks(home, logger.warning)
         self._wanted_since: float | None = clock()
         self._last = clock()
         self._again_at = math.inf
@@ -319,7 +320,7 @@ class Turns:
         outcome = decide(
             self.policy,
             candidates,
-            self.engine.cluster(),
+            self._links.on(self.engine.cluster()),
             now=now,
             drained=self.store.drained(),
             busy=busy,

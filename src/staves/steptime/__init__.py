@@ -6,6 +6,7 @@ Stands alone: any trainer or scheduler can call it. numpy and scipy, no torch.
 from staves.steptime._cells import Cell, cells_of, merge, pool, robust_variance, typical
 from staves.steptime._file import parse_model, read_model, to_document
 from staves.steptime._fit import combine, fit_communication, fit_line
+from staves.steptime._link_fit import fit_link
 from staves.steptime._model import (
     Bottleneck,
     Communication,
@@ -46,6 +47,7 @@ __all__ = [
     "fit_cells",
     "fit_communication",
     "fit_line",
+    "fit_link",
     "integer_split",
     "integer_step_seconds",
     "merge",

@@ -10,7 +10,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from staves.errors import InputError
+from staves.hardware import Link
 from staves.steptime._model import Communication, ring_share
 
 FREE = Communication((1.0,), (0.0,))
@@ -27,6 +31,7 @@ class Ring:
         communication: what was measured.
         steps: in how many steps it was.
         sizes: bytes of each bucket; empty where they are not known.
+        link: over which it is expected to go, though it was not measured there (`behind`).
 
     Raises:
         InputError: there is no device.
@@ -38,6 +43,7 @@ class Ring:
     communication: Communication
     steps: float = 0.0
     sizes: tuple[int, ...] = ()
+    link: Link | None = None
 
     def __post_init__(self) -> None:
         if self.devices < 1:
@@ -49,27 +55,45 @@ class Ring:
         return len(self.nodes) > 1
 
     def of(self, devices: int) -> Communication:
-        """Return the communication of that many devices: each sends 2 (n - 1) / n of the bytes.
+        """Return the communication of that many devices; see `seconds_of`.
 
         What one device has shown of itself tells nothing of more: it is returned as it is.
         """
-        if self.devices in (1, devices):
+        if self.devices == 1:
             return self.communication
-        factor = float(ring_share(devices) / ring_share(self.devices))
-        known = self.communication
-        return Communication(known.ready, tuple(seconds * factor for seconds in known.seconds))
+        seconds = self.seconds_of(np.array([devices]))[0]
+        return Communication(self.communication.ready, tuple(seconds.tolist()))
 
-    def behind(self, bits_per_second: float) -> Ring:
-        """Return the ring as it would be over such a link at best: no bucket faster than its bytes.
+    def seconds_of(self, devices: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the seconds of each bucket (C, K) in rings of these sizes (C,).
 
-        It is itself where they are not known.
+        Each of n devices sends 2 (n - 1) / n of the bytes. Over a link (`behind`) no bucket is
+        faster than its bytes there, and waits for each of the ring's 2 (n - 1) rounds: that is
+        n - 1 times the latency of two devices.
+
+        Raises:
+            InputError: this is the ring of one device.
+        """
+        if self.devices == 1:
+            raise InputError("what one device has shown of itself tells nothing of more")
+        share = ring_share(devices)[:, None]
+        known = np.array(self.communication.seconds)
+        seconds: NDArray[np.float64] = share / ring_share(self.devices) * known
+        if self.link is None:
+            return seconds
+        fixed = self.link.latency * (devices[:, None] - 1)
+        sent = share * 8 / self.link.bits_per_second * np.array(self.sizes, dtype=np.float64)
+        slowest: NDArray[np.float64] = np.maximum(seconds, fixed + sent)
+        return slowest
+
+    def behind(self, link: Link) -> Ring:
+        """Return the ring as it would be over such a link at best.
+
+        It is itself where the bytes of its buckets are not known.
         """
         if len(self.sizes) != len(self.communication.ready):
             return self
-        factor = float(ring_share(self.devices)) * 8 / bits_per_second
-        pairs = zip(self.communication.seconds, self.sizes, strict=True)
-        seconds = tuple(max(known, factor * size) for known, size in pairs)
-        return replace(self, communication=replace(self.communication, seconds=seconds))
+        return replace(self, link=link)
 
     def to_document(self) -> dict[str, Any]:
         """Return plain values."""
@@ -119,28 +143,29 @@ def ring_to_expect(
     types: Collection[str],
     *,
     across: bool | None = None,
-    bits_per_second: float | None = None,
+    link: Link | None = None,
 ) -> Ring | None:
     """Return the measured ring that tells most of one of these types; None where none does.
 
     The ring of the very types, if it was measured. Else the slowest of those over a part of them,
     if these have all of the types in them: no ring is faster than its slowest hop. Else the fastest
     of those with further types, or what is known of a part, or the last one measured; and over
-    several nodes no faster than the declared link.
+    several nodes no faster than the link between them.
 
     Args:
         rings: measured, the newest last.
         types: of the devices of the ring that is asked for.
         across: whether it spans several nodes; rings that do likewise come first. None: any.
-        bits_per_second: of the slowest link declared of such nodes; None where none is.
+        link: what to expect of the links between such nodes, measured or declared; None where
+            nothing is known.
     """
     wanted = frozenset(types)
     shared = [ring for ring in rings if ring.devices > 1]
     alike = [ring for ring in shared if across is None or ring.across == across]
     found = _best(alike, wanted) or _best(shared, wanted) or next(reversed(alike or shared), None)
-    if found is None or not across or bits_per_second is None or _told(alike, wanted):
+    if found is None or not across or link is None or _told(alike, wanted):
         return found
-    return found.behind(bits_per_second)
+    return found.behind(link)
 
 
 def _best(rings: Sequence[Ring], wanted: frozenset[str]) -> Ring | None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from staves.hardware import Link
 from staves.steptime import (
     FREE,
     Cell,
@@ -67,9 +68,9 @@ class Knowledge:
             return FREE if own is None else own.communication
         types = {device.type for device in devices}
         across = len({device.node for device in devices}) > 1
-        links = [device.link for device in devices if device.link is not None]
-        slowest = min(links, default=None)
-        expected = ring_to_expect(self.rings, types, across=across, bits_per_second=slowest)
+        declared = [device.link for device in devices if device.link is not None]
+        slowest = Link(min(declared)) if declared else None
+        expected = ring_to_expect(self.rings, types, across=across, link=slowest)
         return self.communication if expected is None else expected.of(len(devices))
 
     def with_ring(self, new: Ring) -> Knowledge:

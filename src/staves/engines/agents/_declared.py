@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 
-from staves.hardware import KNOWN_TYPES, Cluster, DeviceType, Layout, Node
+from staves.hardware import KNOWN_TYPES, Cluster, DeviceType, Node
 
 
 def cluster_with(found: Iterable[tuple[str, Mapping[str, int]]], file: Cluster | None) -> Cluster:
@@ -17,7 +18,7 @@ def cluster_with(found: Iterable[tuple[str, Mapping[str, int]]], file: Cluster |
     """
     declared = {} if file is None else file.types
     of_nodes = {} if file is None else {node.name: node.link_bits_per_second for node in file.nodes}
-    of_types = {} if file is None else dict(Layout.of(file).links)
+    of_types = {} if file is None else _slowest_by_type(file)
     nodes, types = list[Node](), dict[str, DeviceType]()
     for name, devices in found:
         if not devices:
@@ -27,3 +28,13 @@ def cluster_with(found: Iterable[tuple[str, Mapping[str, int]]], file: Cluster |
         slowest = min((of_types[kind] for kind in devices if kind in of_types), default=None)
         nodes.append(Node(name, dict(devices), of_nodes.get(name) or slowest))
     return Cluster(types, tuple(nodes))
+
+
+def _slowest_by_type(file: Cluster) -> dict[str, float]:
+    """Return the slowest link declared of a node with each type; nothing of types without any."""
+    found: dict[str, float] = {}
+    for node in file.nodes:
+        if node.link_bits_per_second is not None:
+            for name in node.devices:
+                found[name] = min(found.get(name, math.inf), node.link_bits_per_second)
+    return found
