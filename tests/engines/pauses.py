@@ -47,10 +47,11 @@ def _of_one(make: Callable[[Path], Engine], folder: Path) -> list[tuple[str, flo
     found: list[tuple[str, float]] = []
 
     def until_on(devices: Sequence[Device]) -> Status:
-        names = tuple(device.name for device in devices)
+        names = {device.name for device in devices}
         trained = f"steps of {names}"
         return job.until(
-            lambda s: s.devices == names and bool(s.spans and s.spans[-1]["steps"] > 50), trained
+            lambda s: set(s.devices) == names and bool(s.spans and s.spans[-1]["steps"] > 50),
+            trained,
         )
 
     try:

@@ -161,11 +161,15 @@ class Job:
         part.rename(self.folder / "allow")
 
     def until_on(self, devices: Sequence[Device]) -> Status:
-        """Train slowly until these devices have made a step together."""
-        names = tuple(device.name for device in devices)
+        """Train slowly until these devices have made a step together.
+
+        In any order: those that come later have the later ranks.
+        """
+        names = {device.name for device in devices}
 
         def trained(status: Status) -> bool:
-            return status.devices == names and bool(status.spans and status.spans[-1]["steps"])
+            steps = bool(status.spans and status.spans[-1]["steps"])
+            return steps and set(status.devices) == names
 
         return self.until(trained, f"a step of {names}", crawl=True)
 

@@ -100,7 +100,7 @@ def _names(devices: Sequence[Device]) -> tuple[str, ...]:
 
 def _trains_on(devices: Sequence[Device]) -> Callable[[Status], bool]:
     def ready(status: Status) -> bool:
-        return status.devices == _names(devices) and bool(
+        return set(status.devices) == set(_names(devices)) and bool(
             status.spans and status.spans[-1]["steps"]
         )
 
