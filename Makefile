@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: setup demo test soak lint types bench gpu-check clean
+.PHONY: setup demo demo-ray demo-slurm test soak lint types bench gpu-check clean
 .DEFAULT_GOAL := setup
 
 setup: $(STAMP)
@@ -17,6 +17,11 @@ $(STAMP): pyproject.toml constraints.txt
 
 demo: setup
 	$(BIN)/python -m examples.demo
+
+# The demo on a cluster of four raylets, or of four slurmd, all on this machine; then as it is here,
+# and both beside each other.
+demo-ray demo-slurm: demo-%: setup
+	STAVES_REQUIRE_ENGINES=1 $(BIN)/python -m pytest -s tests/engines/$*/test_demo.py
 
 test: lint types
 	$(BIN)/python -m pytest -n 3 --dist worksteal -rs -m 'not soak'

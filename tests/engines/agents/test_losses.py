@@ -14,8 +14,6 @@ from staves.testing._engine_job import Job
 from tests.engines.agents.several import EMULATED, engine, folder
 from tests.training.launch import ended
 
-pytestmark = pytest.mark.soak  # minutes of processes that start and end
-
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:

@@ -14,8 +14,6 @@ import pytest
 from staves.testing._engine_job import Job
 from tests.engines.agents.several import EMULATED, engine
 
-pytestmark = pytest.mark.soak  # minutes of processes that start and end
-
 NODES = ("left", "right")
 
 
