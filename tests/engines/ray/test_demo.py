@@ -44,6 +44,6 @@ def test_its_jobs_run_through_four_raylets_as_they_do_here(tmp_path: Path) -> No
     for ours, theirs in zip(there["jobs"], here["jobs"], strict=True):
         print(json.dumps({"ray": ours, "local": theirs}))
         assert (ours["name"], ours["state"]) == (theirs["name"], "finished")
-        assert ours["loss"]["first"] == pytest.approx(theirs["loss"]["first"], rel=0.05)
-        assert ours["loss"]["last"] == pytest.approx(theirs["loss"]["last"], rel=0.25, abs=0.02)
+        # That of the first epoch is told by the last attempt: one that was saved began later.
+        assert ours["loss"]["last"] == pytest.approx(theirs["loss"]["last"], rel=0.05)
     assert any(job["mixed"] for job in there["jobs"])

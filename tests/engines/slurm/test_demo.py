@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,8 @@ def test_its_jobs_run_through_four_slurmd_as_they_do_here(
         daemons.close()
     here = demo(tmp_path / "local")
     for ours, theirs in zip(there["jobs"], here["jobs"], strict=True):
+        print(json.dumps({"slurm": ours["loss"], "local": theirs["loss"]}))
         assert (ours["name"], ours["state"]) == (theirs["name"], "finished")
-        assert ours["loss"]["first"] == pytest.approx(theirs["loss"]["first"], rel=0.05)
-        assert ours["loss"]["last"] == pytest.approx(theirs["loss"]["last"], rel=0.25, abs=0.02)
+        # That of the first epoch is told by the last attempt: one that was saved began later.
+        assert ours["loss"]["last"] == pytest.approx(theirs["loss"]["last"], rel=0.05)
     assert any(job["mixed"] for job in there["jobs"])
