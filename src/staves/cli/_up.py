@@ -29,8 +29,13 @@ def up(
         ),
     ] = None,
     engine: Annotated[
-        str, typer.Option(help="What runs the jobs.", metavar="local|ray|slurm")
-    ] = "local",
+        str | None,
+        typer.Option(
+            help="What runs the jobs; without it, that of the last start with its options, or else"
+            " local.",
+            metavar="local|ray|slurm",
+        ),
+    ] = None,
     address: Annotated[
         str | None,
         typer.Option(help="Of the Ray cluster: auto, or HOST:PORT of its head.", metavar="ADDRESS"),
@@ -77,10 +82,13 @@ def up(
     named |= {"time-limit": time_limit, "sbatch": shlex.join(slurm_option or []) or None}
     options = engine_options(engine_option or [], named)
     quotas = parse_quotas(quota)
-    settings = Settings(
-        staves_home(), port, cluster, engine, policy, options=options, quotas=quotas
-    )
-    folder = ServiceFolder(settings.home)
+    folder = ServiceFolder(staves_home())
+    chosen, options = _engine(engine, options, folder.engine())
+    if chosen != "local" and engine is None:
+        messages.print(
+            f"staves: the engine is that of the last start, {chosen} (--engine names another)"
+        )
+    settings = Settings(folder.home, port, cluster, chosen, policy, options=options, quotas=quotas)
     if cluster is None and folder.cluster_file.exists():
         messages.print("staves: the cluster is that of the last start (--cluster names another)")
 
@@ -100,6 +108,18 @@ def up(
     with waiting if messages.is_terminal else contextlib.nullcontext():
         told = start(settings)
     ready(told["url"], told["pid"])
+
+
+def _engine(
+    name: str | None, options: dict[str, str], last: tuple[str, dict[str, str]] | None
+) -> tuple[str, dict[str, str]]:
+    """Return the engine and its options: what is not named is as at the last start.
+
+    Jobs may run there: another engine, which nobody has asked for, would know nothing of them.
+    """
+    if name is not None or last is None:
+        return name or "local", options
+    return last[0], options or last[1]
 
 
 def engine_options(given: list[str], named: Mapping[str, str | None]) -> dict[str, str]:
