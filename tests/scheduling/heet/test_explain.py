@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -71,6 +73,9 @@ def test_one_that_is_guaranteed_its_devices_keeps_them_whatever_others_would_gai
     waits = JobView("x", 0.0, Scaling((1.0,)), 1e5, weight=100.0)
     told = Heet().decide(View(0.0, ("a",), (2,), ((2,),), (keeps, waits))).reasons["x"].text
     assert told.startswith("It waits: jobs that are guaranteed devices keep the a;")
+    view = View(0.0, ("a",), (2,), ((2,),), (replace(keeps, settling=True), waits))
+    told = Heet().decide(view).reasons["x"].text
+    assert told.startswith("It waits: jobs that have just changed keep the a;")
 
 
 def test_what_is_worth_less_to_a_job_itself_nobody_has_kept_from_it() -> None:

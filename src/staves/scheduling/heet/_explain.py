@@ -87,6 +87,8 @@ class _Told:
         # What jobs have that are guaranteed none of it: it stays theirs for what it is worth.
         sure = np.array([bool(job.guaranteed and job.current) for job in view.jobs], dtype=bool)
         self._loose = np.where(sure[:, None], 0, held)
+        settling = np.array([job.settling for job in view.jobs], dtype=bool)
+        self._fresh = (held[sure & settling].sum(axis=0) > 0).tolist()
         # Of each type the two jobs that could lose most of it, the first of equals first.
         most = np.argsort(-self._loose, axis=0, kind="stable")[:2].T.tolist()
         self._rivals = [
@@ -112,7 +114,9 @@ class _Told:
             text += f" Nothing that it may use would be faster{bound}."
         text += _deadline(self._view.now, item.job, mine)
         if mine.price:
-            text += f" That is worth {mine.utility:.2g} to it, and {mine.price:.2g} to others."
+            text += (
+                f" What it gets is worth {mine.utility:.2g} to it, and {mine.price:.2g} to others."
+            )
         return Reason(text, mine, others)
 
     def waits(self, item: Weighed, place: int, first: list[str], asked: JobView) -> Reason:
@@ -205,7 +209,8 @@ class _Told:
             for g in lacks:
                 own = self._loose[self._place[job.id], g]
                 if self._loose[:, g].sum() - own < missing[g]:
-                    return f"jobs that are guaranteed devices keep the {self._view.types[g]}"
+                    what = "have just changed" if self._fresh[g] else "are guaranteed devices"
+                    return f"jobs that {what} keep the {self._view.types[g]}"
             g = lacks[0]
             rival, has = next((who, n) for who, n in self._rivals[g] if who.id != job.id)
             also = " and others gain" if has < missing[g] else " gains"
