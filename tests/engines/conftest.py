@@ -1,12 +1,22 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 
 from tests.engines.required import needed
 from tests.engines.slurm.cluster import GRES
 from tests.engines.slurm.daemons import PROGRAMS, SlurmDaemons, installed
+
+
+@pytest.hookimpl(tryfirst=True)  # before xdist looks at the groups
+def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
+    """Mark what has a cluster: that of Ray is started once, and that of Slurm once."""
+    for item in items:
+        for name in ("ray", "slurm"):
+            if item.path.parent.name == name or item.path.name.startswith(f"test_{name}_"):
+                item.add_marker("cluster")
+                item.add_marker(pytest.mark.xdist_group(name))
 
 
 @pytest.fixture(scope="session")

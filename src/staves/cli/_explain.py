@@ -20,9 +20,9 @@ def explain(job: Job, as_json: AsJson = False) -> None:
     if as_json:
         print_json(document)
         return
-    ended = ""
-    if document["state"] in ("finished", "failed", "cancelled"):
-        ended = f"it is {document['state']}. The last decision about it was: "
+    ended, state = "", document.get("state")  # an older service does not tell it
+    if state in ("finished", "failed", "cancelled"):
+        ended = f"it is {state}. The last decision about it was: "
     text = f"{ended}{printable(document['text'])}"
     typer.echo(f"{document['name']} (job {document['id']}): {text}")
     options = [("chosen", document["chosen"])] if document["chosen"] else []
