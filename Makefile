@@ -24,7 +24,7 @@ demo-ray demo-slurm: demo-%: setup
 	STAVES_REQUIRE_ENGINES=1 $(BIN)/python -m pytest -s tests/engines/$*/test_demo.py
 
 test: lint types
-	$(BIN)/python -m pytest -n 3 --dist worksteal -rs -m 'not soak and not cluster'
+	$(BIN)/python -m pytest -n 4 --dist worksteal -rs -m 'not soak and not cluster'
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -rs -m 'not soak and cluster' tests/engines
 
 soak: setup
