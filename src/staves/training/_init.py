@@ -122,9 +122,12 @@ def init(
 def _end() -> None:
     """Leave the group before the interpreter goes; past a broken one, go without torch's help.
 
-    A process that has parked a broken group would abort in its destructors.
+    A process that has parked a broken group would abort in its destructors; one whose script has
+    failed in the middle of a step now and then does. Its supervisor would then take the failure of
+    the script for the loss of a device.
     """
-    if _group.has_parked():
+    failed = isinstance(_crew, SupervisedCrew) and exit_status() != 0
+    if failed or _group.has_parked():
         _group.end_process(exit_status())
     if isinstance(_crew, FixedCrew):
         _group.destroy()
