@@ -18,7 +18,7 @@ from staves.cli._service import AsJson, ago, print_table, service_packages
 from staves.cli._up import engine_options
 from staves.engines.local import staves_home
 from staves.errors import InputError, StavesError
-from staves.hardware import Cluster, Device, KeptLink, KeptLinks
+from staves.hardware import Cluster, Device, KeptLink, KeptLinks, Link
 
 if TYPE_CHECKING:
     from staves.engines._base import Engine
@@ -180,6 +180,6 @@ def _document(pair: tuple[str, str], kept: KeptLink) -> dict[str, Any]:
     }
 
 
-def _speed(link: Any) -> str:
+def _speed(link: Link) -> str:
     bits = link.bits_per_second
     return f"{bits / 1e9:.3g} Gbit/s" if bits >= 1e9 else f"{bits / 1e6:.3g} Mbit/s"
