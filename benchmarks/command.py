@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import errno
+import json
 import os
 import sys
-from collections.abc import Callable
-from typing import NoReturn, TextIO
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn, TextIO
 
 from staves.errors import StavesError, printable
 
@@ -31,6 +33,14 @@ def run(program: str, command: Callable[[], None]) -> NoReturn:
     finally:
         for stream in (sys.stdout, sys.stderr):
             _settle(stream)
+
+
+def hand_out(document: Mapping[str, Any], page: str, given: argparse.Namespace) -> None:
+    """Write the page to the file `given.page`, if there is one; with `given.json`, print all."""
+    if given.page:
+        given.page.write_text(page, encoding="utf-8")
+    if given.json:
+        print(json.dumps(document, indent=2))
 
 
 def _outcome(program: str, command: Callable[[], None]) -> int:

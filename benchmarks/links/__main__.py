@@ -9,11 +9,10 @@ on standard error, and as Markdown in FILE; with `--json` the document on standa
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 
-from benchmarks.command import run
+from benchmarks.command import hand_out, run
 
 
 def main() -> None:
@@ -47,10 +46,7 @@ def main() -> None:
     found = measure(given.megabits, cases, given.steps)
     document = {"emulated": True, "steps": given.steps, **found, **judged(found["cases"])}
     print(table(document), verdict(document), sep="\n", file=sys.stderr)
-    if given.page:
-        given.page.write_text(page(document))
-    if given.json:
-        print(json.dumps(document, indent=2))
+    hand_out(document, page(document), given)
 
 
 if __name__ == "__main__":

@@ -9,11 +9,10 @@ error, and as Markdown in FILE; with `--json` the document on standard output.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 
-from benchmarks.command import run
+from benchmarks.command import hand_out, run
 
 
 def main() -> None:
@@ -34,10 +33,7 @@ def main() -> None:
     about = {"emulated": True, "batch": BATCH, "steps": given.steps}
     document = {**about, "clusters": cases, **judged(cases)}
     print(table(document), verdict(document), sep="\n", file=sys.stderr)
-    if given.page:
-        given.page.write_text(page(document))
-    if given.json:
-        print(json.dumps(document, indent=2))
+    hand_out(document, page(document), given)
 
 
 if __name__ == "__main__":
