@@ -202,6 +202,7 @@ def test_policies_are_told_all_that_was_submitted() -> None:
         "guaranteed": 1,
         "start_pause": 0.5,
         "resize_pause": 0.25,
+        "resize_delay": 4.0,
         "unmeasured": frozenset({0}),
         "probes": (0,),
         "log_std": Scaling((0.1,)),

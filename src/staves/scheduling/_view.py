@@ -78,7 +78,10 @@ class JobView:
         waiting: seconds that it was without devices, less those that it had some, never below 0.
             A job that comes to run after a long wait thus stays urgent for a while: else the next
             decision would take its devices again, before it has left its start pause.
-        start_pause, resize_pause: seconds lost when it is started, and when it is changed in place.
+        start_pause, resize_pause: seconds that it stands still when it is started, and when it is
+            changed in place.
+        resize_delay: seconds from a change in place that gives it other devices until these are at
+            work. It trains on meanwhile as it was, so that what it loses is less.
         pause_left: seconds that are left of a pause under way.
         unmeasured: types on which it has never run (indices): its rates there are guesses.
         probes: those of `unmeasured` that are worth a probe, the one that tells most first; None
@@ -119,6 +122,7 @@ class JobView:
     waiting: float = 0.0
     start_pause: float = 0.0
     resize_pause: float = 0.0
+    resize_delay: float = 0.0
     pause_left: float = 0.0
     unmeasured: frozenset[int] = frozenset()
     name: str = ""
@@ -183,7 +187,7 @@ class Option:
         why: of an alternative: why it was not chosen, in words; empty for what was chosen.
         price: of its devices, in utility: what others would give for them; None where the policy
             has no prices.
-        pause: seconds that the job would stand still for it; None where that is not told.
+        pause: seconds that the job would lose by changing to it; None where that is not told.
     """
 
     counts: Counts

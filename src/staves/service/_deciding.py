@@ -92,6 +92,7 @@ def decide(
     busy: Collection[str],
     start_pause: float,
     resize_pause: float,
+    resize_delay: float,
     others: Sequence[JobProfile] = (),
     model: CollaborativeFilter | None = None,
     quotas: Mapping[str, int] | None = None,
@@ -105,7 +106,7 @@ def decide(
         now: Unix seconds.
         drained: nodes that get nothing new.
         busy: devices that jobs which are ending still have.
-        start_pause, resize_pause: expected seconds.
+        start_pause, resize_pause, resize_delay: expected seconds, as of `JobView`.
         others: profiles of past jobs, for how fast types are beside each other.
         model: of past jobs, for this cluster; None where too few are known.
         quotas: as of `View`; None for none.
@@ -147,6 +148,7 @@ def decide(
                 within_reach=_within_reach(candidate, candidates, usable, quotas or {}),
                 start_pause=start_pause,
                 resize_pause=resize_pause,
+                resize_delay=resize_delay,
             )
         )
     view = View(now, types, _counts(usable, types), tuple(rows.values()), tuple(jobs), quotas or {})
@@ -224,6 +226,7 @@ def _view_of(
     within_reach: int,
     start_pause: float,
     resize_pause: float,
+    resize_delay: float,
 ) -> JobView:
     job, status = candidate.job, candidate.status
     spec, record = job.spec, job.record
@@ -251,7 +254,7 @@ def _view_of(
         for g, name in enumerate(types)
         if record.elastic and name not in fitted and (allowed is None or g in allowed)
     )
-    cost = _probe_cost(belief, had, left, resize_pause)
+    cost = _probe_cost(belief, had, left, resize_pause + resize_delay)
     worth = belief.probes([types[g] for g in sorted(unmeasured)], cost)
     step_work = float(progress.get("batch") or 0) if spec.scaling == "fixed" else 0.0
     return JobView(
@@ -277,6 +280,7 @@ def _view_of(
         waiting=candidate.waiting,
         start_pause=start_pause,
         resize_pause=resize_pause,
+        resize_delay=resize_delay,
         pause_left=candidate.pause_left,
         unchanged=candidate.unchanged,
         deadline=math.inf if spec.deadline is None else job.submitted + spec.deadline,
@@ -289,10 +293,14 @@ def _view_of(
     )
 
 
-def _probe_cost(belief: Belief, had: Counts | None, left: float, resize_pause: float) -> float:
-    """Return what a probe takes, as a share of the time that is left on what the job has."""
+def _probe_cost(belief: Belief, had: Counts | None, left: float, change: float) -> float:
+    """Return what a probe takes, as a share of the time that is left on what the job has.
+
+    Two changes of `change` seconds, and the time to measure; the devices on their way count whole,
+    for they serve nobody.
+    """
     if had is None or not math.isfinite(left):
         return PROBE_COST
     rate = float(belief.rates(np.array([had], dtype=np.int64))[0])
     seconds = left / rate if rate > 0 else math.inf
-    return (2 * resize_pause + _MEASURING) / max(seconds, _SHORTEST)
+    return (2 * change + _MEASURING) / max(seconds, _SHORTEST)

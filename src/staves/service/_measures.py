@@ -45,7 +45,18 @@ def measures(store: Store, cluster: Cluster, turns: Turns) -> list[Sample]:
         Sample("staves_decision_seconds", turns.decision_seconds, help="Of the last decision.")
     )
     samples.append(
-        Sample("staves_resize_pause_seconds", turns.pauses.resize, help="Median of the last ones.")
+        Sample(
+            "staves_resize_pause_seconds",
+            turns.pauses.resize,
+            help="For which training stands still in a change in place: median of the last ones.",
+        )
+    )
+    samples.append(
+        Sample(
+            "staves_resize_delay_seconds",
+            turns.pauses.delay,
+            help="Until granted devices are at work, in a change in place: median of the last.",
+        )
     )
     for job in jobs:
         status = turns.status(job.id)

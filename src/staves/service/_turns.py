@@ -71,6 +71,8 @@ class _Seen:
     spans: int = 0
     fitted: frozenset[str] = frozenset()
     changed: float | None = None  # when it was granted what it has, or that came into force
+    grown: bool = False  # whether that brought it devices that it had not
+    paused: int = 0  # spans before which its standing still has been counted
     timed: bool = False
     waited: float = 0.0
     looked: float | None = None
@@ -206,7 +208,8 @@ class Turns:
         """Take in how its attempt stands, and tell the engine what that shows it has not heard."""
         seen = self._seen[job.id]
         if seen.attempt != job.record.attempt:  # new, or this controller is
-            seen.attempt, seen.status, seen.spans = job.record.attempt, None, 0
+            seen.attempt, seen.status = job.record.attempt, None
+            seen.spans = seen.paused = 0
             seen.changed = now if seen.changed is None else seen.changed
             seen.before = stretches(
                 [s for s in self.store.spans(job.id) if s.attempt < seen.attempt], now
@@ -219,8 +222,8 @@ class Turns:
             logger.info("%s: %s", record.title, names)
             record = self.store.apply(job.id, *events, now=now)
             if job.record.state == "rescaling" != record.state and seen.changed is not None:
-                # All of it counts: devices on their way to a job serve nobody.
-                self.pauses.resized(now - seen.changed)
+                if seen.grown:
+                    self.pauses.in_force(now - seen.changed)
                 seen.changed = now
             self.reconsider()
         self._observe(job, seen, status, now)
@@ -250,6 +253,7 @@ class Turns:
             self.reconsider()
         if status.spans and not seen.spans and seen.changed is not None:
             self.pauses.started(float(status.spans[0]["since"]) - seen.changed)
+        seen.paused = self.pauses.stood_still(status.spans, seen.paused)
         seen.fitted, seen.timed, seen.spans = fitted, timed, len(status.spans)
         if not news and now - seen.stored < _STORE_EVERY:
             return
@@ -326,6 +330,7 @@ class Turns:
             busy=busy,
             start_pause=self.pauses.start,
             resize_pause=self.pauses.resize,
+            resize_delay=self.pauses.delay,
             others=self._past_profiles(),
             model=self._learning.model(self.engine.cluster()),
             quotas=self.quotas,
@@ -428,6 +433,7 @@ class Turns:
             if isinstance(move, Grant):
                 seen = self._seen[name]
                 seen.changed = now
+                seen.grown = not set(record.devices) <= set(jobs[name].record.devices)
                 if record.attempt != jobs[name].record.attempt:
                     seen.status, seen.timed = None, False
                 self._follow_order(jobs[name], record, now)

@@ -112,6 +112,7 @@ class Active:
         draft.types, draft.mix, draft.elastic = job.types, job.mix, job.elastic
         draft.weight, draft.deadline, draft.guaranteed = job.weight, job.deadline, job.guaranteed
         draft.start_pause, draft.resize_pause = job.start_pause, job.resize_pause
+        draft.resize_delay = job.resize_delay
         draft.unmeasured, draft.probes = job.unmeasured, job.probes
         draft.settling, draft.tenant = job.settling, job.tenant
         # As it stands.

@@ -70,7 +70,8 @@ def replay(
 
     Progress is fluid: a job that holds devices and is in no pause advances by its rate, which is
     constant within a phase. Starts cost the job's `start_pause`, any change of its devices its
-    `resize_pause`; a job that loses all devices keeps its progress, but for failures
+    `resize_pause`, after which its new devices are at work: `resize_delay` is told to the policy
+    and takes no time here. A job that loses all devices keeps its progress, but for failures
     (`Conditions`). Types are in the order of their names, as in `Configuration`. Jobs that the
     policy leaves waiting for good, or whose nodes stay away for good, do not finish.
 

@@ -103,6 +103,7 @@ def _job(rng: np.random.Generator, name: str, types: int) -> JobView:
         waiting=1000 - submitted,
         start_pause=float(rng.choice([0.0, 5.0, 60.0])),
         resize_pause=float(rng.choice([0.0, 1.0, 30.0])),
+        resize_delay=float(rng.choice([0.0, 5.0])),
     )
 
 

@@ -32,8 +32,14 @@ def test_every_job_has_its_choice_and_the_three_best_others(seed: int) -> None:
         assert told[:3] == pytest.approx(best[:3])
         for option in options:
             assert option.rate == pytest.approx(job.rates(np.array([option.counts]))[0])
-            change = job.start_pause if job.current is None else job.resize_pause
-            assert option.pause == (job.pause_left if option.counts == job.current else change)
+            if option.counts == job.current:
+                assert option.pause == job.pause_left
+            elif job.current is None:
+                assert option.pause == job.start_pause
+            else:
+                least, most = job.resize_pause, job.resize_pause + job.resize_delay
+                assert option.pause is not None
+                assert least <= option.pause <= most
 
 
 @given(seeds)
@@ -116,6 +122,19 @@ def test_price_and_pause_are_told_in_words() -> None:
     assert decision.reasons[has].text.endswith(" to others.")
     assert "1 a would be worth " in decision.reasons[waits].text
     assert decision.reasons[waits].alternatives[0].pause == 30.0
+
+
+def test_a_change_costs_what_is_not_trained_while_its_devices_are_on_their_way() -> None:
+    rates = Scaling((1.0, 2.0))
+    has = JobView("x", 0.0, rates, 1e4, current=(1, 0), resize_pause=0.5, resize_delay=6.0)
+    view = View(0.0, ("a", "b"), (1, 1), ((1, 1),), (has,))
+    chosen = Heet().decide(view).reasons["x"].chosen
+    assert chosen is not None
+    assert chosen.counts == (0, 1)
+    assert chosen.pause == 0.5 + 3.0  # six seconds of `a` do what three of `b` would
+    starting = Heet().decide(replace(view, jobs=(replace(has, pause_left=2.0),))).reasons["x"]
+    assert starting.chosen is not None
+    assert starting.chosen.pause == 0.5 + 6.0  # nothing is trained meanwhile
 
 
 def test_devices_that_nobody_else_wants_have_no_price() -> None:

@@ -44,7 +44,9 @@ def transcribed(view: View, tables: Sequence[Sequence[Counts]]) -> list[list[flo
         pi.append(statistics.median(shares) if shares else 1.0)
     cluster = sum(p * n for p, n in zip(pi, view.capacity, strict=True))
     able = [job for job, configurations in zip(view.jobs, tables, strict=True) if configurations]
-    pauses = [pause for job in able for pause in (job.start_pause, job.resize_pause)]
+    pauses = [
+        pause for job in able for pause in (job.start_pause, job.resize_pause + job.resize_delay)
+    ]
     horizon = max([600.0, *(2 * pause for pause in pauses)])
 
     paths, works = [], []
@@ -70,7 +72,10 @@ def transcribed(view: View, tables: Sequence[Sequence[Counts]]) -> list[list[flo
             if c == job.current:
                 pen = job.pause_left
             elif job.current is not None:
-                pen = job.resize_pause
+                done = 0.0  # of the work that the delay would take on c
+                if job.current in tables[j] and not job.pause_left:
+                    done = min(rate(job, job.current) / rate(job, c), 1.0)
+                pen = job.resize_pause + job.resize_delay * (1 - done)
             else:
                 pen = job.start_pause
             if r + pen > horizon:

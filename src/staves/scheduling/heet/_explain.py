@@ -172,14 +172,13 @@ class _Told:
 
     def _option(self, item: Weighed, row: int) -> Option:
         job, counts = item.job, tuple(item.table[row].tolist())
-        change = job.start_pause if job.current is None else job.resize_pause
         return Option(
             counts,
             float(item.rates[row]),
             float(item.seconds[row]),
             float(item.utility[row]),
             price=float((self._prices + self._dues.get(job.tenant, 0.0)) @ item.table[row]),
-            pause=job.pause_left if counts == job.current else change,
+            pause=float(item.pause[row]),
         )
 
     def _why(self, job: JobView, mine: Option | None, other: Option, *, unsure: bool) -> str:
@@ -195,8 +194,8 @@ class _Told:
                 return "it is not faster"
             if unsure:
                 return "that is not sure enough"
-            pause = "" if not other.pause else f", a pause of {_duration(other.pause)}"
-            return f"not by enough to pay for the change{pause}"
+            lost = "" if not other.pause else f", which costs it {_duration(other.pause)}"
+            return f"not by enough to pay for the change{lost}"
         had = mine.counts if mine is not None else (0,) * len(self._free)
         missing = [n - h - f for n, h, f in zip(other.counts, had, self._free, strict=True)]
         more = sum(other.counts) - sum(had)
@@ -240,7 +239,9 @@ def _rate(rate: float) -> str:
 
 
 def _duration(seconds: float) -> str:
-    """Return `45 s`, `12 min` or `3.5 h`."""
+    """Return `0.3 s`, `45 s`, `12 min` or `3.5 h`."""
+    if seconds < 9.5:
+        return f"{seconds:.2g} s"
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -99,6 +99,7 @@ class Weighed:
         rates: reference samples a second, (C,), above zero.
         counted: as what they count, (C,): see `Weights.caution`.
         seconds: to the job's end; inf where its work is not known, (C,).
+        pause: seconds that the job loses by getting there, (C,).
         utility: (C,), above zero.
         work: W_j, in seconds of the whole cluster.
         behind: L_j, how many active jobs have more work left.
@@ -109,6 +110,7 @@ class Weighed:
     rates: Array
     counted: Array
     seconds: Array
+    pause: Array
     utility: Array
     work: float
     behind: int
@@ -188,6 +190,8 @@ class _Standing:
     behind: Array  # L_j
     weight: Array
     pause: Array  # of a change
+    delay: Array  # until other devices are at work
+    held: Array  # the rate meanwhile
     pause_left: Array
     due: Array  # seconds to its deadline; inf for none
     urgency: Array  # what meeting that counts more
@@ -217,7 +221,10 @@ class Weighing:
         self._speeds = relative_speeds(those, len(view.types))
         cluster = float(self._speeds @ view.capacity)
         self._cluster = max(cluster, float(self._speeds.min(initial=1.0)))
-        longest = max((max(job.start_pause, job.resize_pause) for job in those), default=0.0)
+        longest = max(
+            (max(job.start_pause, job.resize_pause + job.resize_delay) for job in those),
+            default=0.0,
+        )
         self._horizon = max(weights.horizon, 2 * longest)
         self._ranked: Array | None = None  # W of all jobs, ascending
         self.table, rates, self.mine, self.owner = all_worth(offers, len(view.types))
@@ -236,10 +243,14 @@ class Weighing:
         """Return all configurations of one job."""
         job, one = self._jobs[index], self._offers[index]
         standing = self._standing.of(np.array([index]))
-        utility = self._utility(standing, one.counted, np.arange(len(one.rates)) == one.current)
+        mine = np.arange(len(one.rates)) == one.current
+        pause = _lost(standing, one.counted, mine)
+        utility = self._utility(standing, one.counted, mine)
         work, behind = float(standing.work[0]), int(standing.behind[0])
         seconds = job.remaining / one.rates
-        return Weighed(job, one.table, one.rates, one.counted, seconds, utility, work, behind)
+        return Weighed(
+            job, one.table, one.rates, one.counted, seconds, pause, utility, work, behind
+        )
 
     def anew(self, index: int, one: Offer) -> Weighed:
         """Let a job have another offer, and return what it is worth among the others as before."""
@@ -263,14 +274,17 @@ class Weighing:
         facts = [
             (
                 job.weight * (1 + (job.waiting / self._weights.wait_target) ** 2),
-                job.start_pause if job.current is None else job.resize_pause,
+                *_change(job),
+                _rate_meanwhile(job, one),
                 job.pause_left,
                 _work_left(job, one.table, one.counted),
                 job.deadline - self._now,
             )
             for job, one in zip(jobs, offers, strict=True)
         ]
-        weight, pause, left, remaining, due = np.array(facts, dtype=np.float64).reshape(-1, 5).T
+        weight, pause, delay, held, left, remaining, due = (
+            np.array(facts, dtype=np.float64).reshape(-1, 7).T
+        )
         table, rates, owner, mine = rows
         seconds = remaining[owner] / rates
         cost = np.zeros(len(rates))
@@ -278,27 +292,31 @@ class Weighing:
             cost += speed * counts
         begin = np.flatnonzero(np.diff(owner, prepend=-1))
         top, path, work, soonest = np.full((4, len(jobs)), np.nan)
+        behind, urgency = np.zeros((2, len(jobs)))
+        standing = _Standing(
+            top, path, work, behind, weight, pause, delay, held, left, due, urgency
+        )
         if len(begin):
             some = owner[begin]
             top[some] = np.maximum.reduceat(rates, begin)
             path[some] = np.maximum(np.minimum.reduceat(seconds, begin), 1.0)
             work[some] = np.minimum.reduceat(seconds * cost, begin) / self._cluster
-            ends = seconds + np.where(mine, left[owner], pause[owner])
+            ends = seconds + _lost(standing.of(owner), rates, mine)
             soonest[some] = np.minimum.reduceat(ends, begin)
         if self._ranked is None:
             self._ranked = np.sort(work[~np.isnan(work)])
         ahead = np.searchsorted(self._ranked, work, side="right").astype(np.float64)
-        behind: Array = len(self._ranked) - ahead
+        behind[:] = len(self._ranked) - ahead
         slack = due - soonest
         patience = np.maximum(self._horizon, self._weights.deadline_slack * path)
-        urgency = self._weights.deadline * np.maximum(1 - slack / patience, 0.0)
+        urgency[:] = self._weights.deadline * np.maximum(1 - slack / patience, 0.0)
         urgency[~(slack >= 0)] = 0.0
-        return _Standing(top, path, work, behind, weight, pause, left, due, urgency)
+        return standing
 
     def _utility(self, standing: _Standing, rates: Array, mine: Mask) -> Array:
         path = standing.path
         seconds = path * standing.top / rates
-        pause = np.where(mine, standing.pause_left, standing.pause)
+        pause = _lost(standing, rates, mine)
         completion = np.where(
             seconds + pause > self._horizon,
             np.maximum(self._horizon - pause, 0.02 * self._horizon) / self._horizon / seconds,
@@ -313,3 +331,28 @@ class Weighing:
         if standing.urgency.any():
             utility *= 1 + standing.urgency * (seconds + pause <= standing.due)
         return utility
+
+
+def _change(job: JobView) -> tuple[float, float]:
+    """Return the seconds that a change stops the job for, and those until it is in force."""
+    if job.current is None:
+        return job.start_pause, 0.0
+    return job.resize_pause, job.resize_delay
+
+
+def _rate_meanwhile(job: JobView, one: Offer) -> float:
+    """Return how fast it trains while other devices are on their way to it."""
+    if one.current < 0 or job.pause_left > 0:
+        return 0.0
+    return float(one.counted[one.current])
+
+
+def _lost(standing: _Standing, rates: Array, mine: Mask) -> Array:
+    """Return the seconds that jobs lose by getting to configurations of these rates, (N,).
+
+    They are counted in the time of the configuration: of the delay, what is trained meanwhile takes
+    held / rate there.
+    """
+    on_the_way = standing.delay * np.maximum(1 - standing.held / rates, 0.0)
+    lost: Array = np.where(mine, standing.pause_left, standing.pause + on_the_way)
+    return lost
