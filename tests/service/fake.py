@@ -141,7 +141,13 @@ class FakeService(Service):
         return [{"time": 1.0, "policy": "fake", "seconds": 0.1, "jobs": rows}]
 
     def history(self, *, owner: str | None) -> list[Document]:
-        cell = {"device_type": "t4", "devices": 1, "nodes": 1, "throughput": 64.0}
+        cell = {
+            "device_type": "t4",
+            "devices": 1,
+            "nodes": 1,
+            "throughput": 64.0,
+            "source": "measured",
+        }
         return [{"job": job["id"], **cell} for job in self.jobs(everything=True, owner=owner)]
 
     def queue(self) -> list[Document]:

@@ -137,12 +137,19 @@ def test_history_and_what_is_estimated_from_it(staves: Run, ask: Ask, tmp_path: 
     assert said(staves, "history") == "staves: no job has been measured\n"
     submit_directly(ask, "ada")
     (row,) = told(staves, "history")["history"]
-    assert said(staves, "history").splitlines()[1].split() == ["1", "t4", "1", "1", "64"]
+    assert said(staves, "history").splitlines()[1].split() == [
+        "1",
+        "t4",
+        "1",
+        "1",
+        "64",
+        "measured",
+    ]
     exported, asked = tmp_path / "history.csv", tmp_path / "asked.csv"
     exported.write_text(said(staves, "history", "--csv"))
     header, line = exported.read_text().splitlines()
     assert dict(zip(header.split(","), line.split(","), strict=True)) == {
-        name: str(value) for name, value in row.items()
+        name: str(value) for name, value in row.items() if name != "source"
     }
     asked.write_text("job,device_type,devices,nodes,throughput\n1,v100,1,1,\n1,t4,1,1,\n")
     live = told(staves, "estimate", "--from-service", "--observed", str(asked))

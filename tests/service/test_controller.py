@@ -123,6 +123,12 @@ def test_it_tells_what_was_measured_to_each_of_their_own(
     stretch = {"devices": ["n/quick-0"], "since": 1.0, "local_batches": [8], "step_seconds": 0.5}
     for job in jobs:
         controller._store.observe(job, attempt=1, stretches=[stretch])
-    row = {"device_type": "quick", "devices": 1, "nodes": 1, "throughput": pytest.approx(16.0)}
+    row = {
+        "device_type": "quick",
+        "devices": 1,
+        "nodes": 1,
+        "throughput": pytest.approx(16.0),
+        "source": "measured",
+    }
     assert controller.history(owner="bob") == [{"job": jobs[1], **row}]
     assert controller.history(owner=None) == [{"job": job, **row} for job in jobs]

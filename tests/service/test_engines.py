@@ -58,4 +58,5 @@ def test_commands_find_the_engine_that_was_started_last(tmp_path: Path) -> None:
     folder.keep_engine("slurm", {"partition": "gpu"})
     assert folder.engine() == ("slurm", {"partition": "gpu"})
     (folder.path / "engine.json").write_text("[]")
-    assert folder.engine() is None
+    with pytest.raises(InputError, match=r"engine\.json: .* cannot be read"):
+        folder.engine()

@@ -91,6 +91,19 @@ def test_rows_are_what_the_estimator_reads() -> None:
         "devices": 2,
         "nodes": 1,
         "throughput": pytest.approx(18.0),
+        "source": "measured",
+    }
+
+
+def test_rows_say_whether_they_were_measured_or_follow_from_the_model() -> None:
+    rounds = (Round(1, 0, {"t4": 1}, 1, 32, 90.0), Round(1, 1, {"t4": 1, "k80": 1}, 2, 32, 1.0))
+    job = MeasuredJob("7", "ann", knowledge({"t4": 0.01, "k80": 0.05}, 2, 0.0), rounds)
+    told = {(row["device_type"], row["devices"]): row["source"] for row in history_documents([job])}
+    assert told == {
+        ("t4", 1): "measured",
+        ("k80", 1): "model",
+        ("t4", 2): "model",
+        ("k80", 2): "model",
     }
 
 

@@ -280,6 +280,8 @@ def test_scaled_by_its_owner(heet: World) -> None:
     heet.run(lambda: heet.state(plain) == "finished")
     assert heet.store.job(mine).record.attempt == 1
     heet.run(lambda: len(heet.devices(mine)) == 4)
+    told = {one["id"]: one["text"] for one in heet.store.decisions(limit=1)[0].document["jobs"]}
+    assert "`staves scale` holds it at 4 devices" in told[mine]
     heet.run(heet.over)
     assert heet.store.job(mine).record.attempt == 1
 

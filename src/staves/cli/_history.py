@@ -13,6 +13,7 @@ from staves.cli._service import AsJson, client, print_table
 from staves.errors import InputError
 
 _COLUMNS = ("job", "device_type", "devices", "nodes", "throughput")
+_TOLD = (*_COLUMNS, "source")
 
 
 def history(
@@ -23,7 +24,8 @@ def history(
 ) -> None:
     """List how fast jobs were measured to be: samples a second, by type and number of devices.
 
-    Jobs are named by their ids. Of mixed devices each type is told by the job's step-time model.
+    Jobs are named by their ids. Of mixed devices each type is told by the job's step-time model:
+    rows from `model` follow from it.
     """
     if as_json and as_csv:
         raise InputError("--json and --csv contradict each other", hint="give one of them")
@@ -32,13 +34,13 @@ def history(
     if as_json:
         print_json({"history": rows})
     elif as_csv:
-        writer = csv.DictWriter(sys.stdout, _COLUMNS, lineterminator="\n")
+        writer = csv.DictWriter(sys.stdout, _COLUMNS, lineterminator="\n", extrasaction="ignore")
         writer.writeheader()
         writer.writerows(rows)
     elif not rows:
         typer.echo("staves: no job has been measured")
     else:
         print_table(
-            ("job", "type", "devices", "nodes", "samples/s"),
-            [tuple(row[name] for name in _COLUMNS) for row in rows],
+            ("job", "type", "devices", "nodes", "samples/s", "from"),
+            [tuple(row.get(name) for name in _TOLD) for row in rows],
         )

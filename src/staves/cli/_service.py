@@ -137,7 +137,10 @@ def milliseconds(seconds: float | dict[str, float] | None) -> str | None:
     """Return a short time, or the median of several; None where there is none."""
     if isinstance(seconds, dict):
         seconds = seconds.get("p50")
-    return None if seconds is None else f"{seconds * 1e3:.3g} ms"
+    if seconds is None:
+        return None
+    # 999.6 ms would be 1e+03 ms
+    return f"{seconds:.3g} s" if seconds >= 0.9995 else f"{seconds * 1e3:.3g} ms"
 
 
 def ago(since: float | None) -> str:

@@ -7,7 +7,7 @@ import os
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,6 +17,9 @@ from staves.cli._service import AsJson, service_packages
 from staves.engines.local import staves_home
 from staves.errors import InputError, quoted
 from staves.hardware import read_cluster
+
+if TYPE_CHECKING:
+    from staves.service import ServiceFolder
 
 
 def up(
@@ -83,7 +86,7 @@ def up(
     options = engine_options(engine_option or [], named)
     quotas = parse_quotas(quota)
     folder = ServiceFolder(staves_home())
-    chosen, options = _engine(engine, options, folder.engine())
+    chosen, options = (engine, options) if engine else _last_engine(folder, options)
     if chosen != "local" and engine is None:
         messages.print(
             f"staves: the engine is that of the last start, {chosen} (--engine names another)"
@@ -110,16 +113,13 @@ def up(
     ready(told["url"], told["pid"])
 
 
-def _engine(
-    name: str | None, options: dict[str, str], last: tuple[str, dict[str, str]] | None
-) -> tuple[str, dict[str, str]]:
-    """Return the engine and its options: what is not named is as at the last start.
+def _last_engine(folder: ServiceFolder, options: dict[str, str]) -> tuple[str, dict[str, str]]:
+    """Return engine and options as at the last start, but for options that are named.
 
     Jobs may run there: another engine, which nobody has asked for, would know nothing of them.
     """
-    if name is not None or last is None:
-        return name or "local", options
-    return last[0], options or last[1]
+    name, last = folder.engine() or ("local", {})
+    return name, options or last
 
 
 def engine_options(given: list[str], named: Mapping[str, str | None]) -> dict[str, str]:

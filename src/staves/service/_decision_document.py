@@ -48,11 +48,20 @@ def _of_job(outcome: Outcome, job: Job, view: JobView | None) -> dict[str, Any]:
         "owner": job.owner,
         "name": job.record.name,
         "devices": [] if allocation is None else list(allocation.names),
-        "text": reason.text,
+        "text": reason.text + _held_at(job),
         "chosen": None if reason.chosen is None else _option(reason.chosen, types, view),
         "alternatives": [_option(option, types, view) for option in reason.alternatives],
         "probed": [types[g] for g in reason.probed],
     }
+
+
+def _held_at(job: Job) -> str:
+    """Return what its owner has set, which decisions keep to; empty for nothing."""
+    scaled = job.spec.scaled
+    if scaled is None or not job.record.elastic:
+        return ""
+    devices = "1 device" if scaled == 1 else f"{scaled} devices"
+    return f" `staves scale` holds it at {devices}; `staves scale {job.id} auto` lets it go."
 
 
 def _without_reason(outcome: Outcome, job: Job) -> str:

@@ -150,11 +150,22 @@ class ServiceFolder:
         self._keep(self._engine_file, {"engine": name, "options": dict(options)})
 
     def engine(self) -> tuple[str, dict[str, str]] | None:
-        """Return the name and the options of the engine of the last start; None where unknown."""
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+        """Return the name and the options of the engine of the last start; None before the first.
+
+        Raises:
+            InputError: what was kept is damaged: jobs may run there of which another engine knows
+                nothing.
+        """
+        try:
             kept = json.loads(self._engine_file.read_bytes())
             return str(kept["engine"]), {str(k): str(v) for k, v in kept["options"].items()}
-        return None
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise InputError(
+                f"{self._engine_file}: which engine the last start was on cannot be read from it",
+                hint="name it: `staves up --engine NAME`",
+            ) from error
 
     def _keep(self, path: Path, document: Mapping[str, Any]) -> None:
         part = self.path / f".{path.stem}.{os.getpid()}"

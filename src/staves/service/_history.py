@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,25 +18,31 @@ def history_of(jobs: Iterable[MeasuredJob]) -> History:
     Raises:
         InputError: what a job has learned is malformed.
     """
-    cells = {
-        job.id: cells_of(job.rounds, JobProfile.from_knowledge(job.knowledge, job.rounds[-1].batch))
-        for job in jobs
-    }
+    cells = {job.id: cells_of(job.rounds, _profile(job)) for job in jobs}
     return History({job: measured for job, measured in cells.items() if measured})
 
 
+def _profile(job: MeasuredJob) -> JobProfile:
+    return JobProfile.from_knowledge(job.knowledge, job.rounds[-1].batch)
+
+
 def history_documents(jobs: Iterable[MeasuredJob]) -> list[dict[str, Any]]:
-    """Return the history as rows: job, device_type, devices, nodes, throughput."""
+    """Return the history as rows: job, device_type, devices, nodes, throughput, source.
+
+    The source is `measured`, or `model` where the job's step-time model has told it.
+    """
     return [
         {
-            "job": job,
+            "job": job.id,
             "device_type": cell.device_type,
             "devices": cell.devices,
             "nodes": cell.nodes,
-            "throughput": math.exp(measured.log_throughput),
+            "throughput": math.exp(found.log_throughput),
+            "source": "measured" if cell in measured else "model",
         }
-        for job, cells in history_of(jobs).jobs.items()
-        for cell, measured in sorted(cells.items())
+        for job in jobs
+        for measured in [_measured(job.rounds, _profile(job))]
+        for cell, found in sorted(cells_of(job.rounds, _profile(job)).items())
     ]
 
 
@@ -53,15 +59,18 @@ def cells_of(rounds: Sequence[Round], profile: JobProfile) -> dict[Cell, Measure
         profile: its lines.
     """
     alike = [one for one in rounds if one.batch == profile.batch]
-    measured = History.of(
-        ("", Cell(kind, count, one.nodes), one.throughput)
-        for one in alike
-        if len(one.devices) == 1
-        for kind, count in one.devices.items()
-    ).of_job("")
     shapes = {(1, 1)} | {(sum(one.devices.values()), one.nodes) for one in alike}
     modelled = History.of(("", cell, rate) for cell, rate in _modelled(profile, shapes)).of_job("")
-    return {**modelled, **measured}
+    return {**modelled, **_measured(rounds, profile)}
+
+
+def _measured(rounds: Sequence[Round], profile: JobProfile) -> Mapping[Cell, Measured]:
+    return History.of(
+        ("", Cell(kind, count, one.nodes), one.throughput)
+        for one in rounds
+        if one.batch == profile.batch and len(one.devices) == 1
+        for kind, count in one.devices.items()
+    ).of_job("")
 
 
 def _modelled(
