@@ -89,6 +89,25 @@ def test_an_agent_is_killed_and_another_comes(job: Job, home: Path, which: str) 
     job.prove()
 
 
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_all_agents_are_killed_and_it_is_run_again(job: Job, home: Path, count: int) -> None:
+    """Nobody is left who has the state, nor anybody who has not: it is no end of training."""
+    devices = job.devices[:count]
+    job.train(devices)
+    job.until_on(devices)
+    before = [pid for node in ("left", "right") for pid in agents(home, node)]
+    for pid in before:
+        os.kill(pid, signal.SIGKILL)
+    job.until(lambda status: status.generation > 1, "its loss to be seen", crawl=True)
+    job.until_on(devices)
+    assert "attempt 2 begins" in job.log()
+    job.allow(None)
+    done = job.end().ended
+    assert done is not None
+    assert done.end == "finished", job.log()
+    job.prove()
+
+
 def test_an_agent_that_stands_still_is_lost(job: Job, home: Path) -> None:
     job.train(job.devices[1:3])
     job.until_on(job.devices[1:3])

@@ -64,6 +64,7 @@ class AgentHosts(Hosts):
         self._errands = Errands(supervision.loop)
         self._agents: dict[str, HeldAgent] = {}
         self._put_off: list[PutOff] = []
+        self._called_off: set[int] = set()  # members of whom that is yet to be said
         self._ending: dict[
             str, tuple[float, Link | None]
         ] = {}  # not known to have gone; since when
@@ -90,9 +91,9 @@ class AgentHosts(Hosts):
 
     @property
     def awaited(self) -> Collection[int]:
-        """Members whose agent has not connected yet."""
+        """Members that have been neither started nor said never to start."""
         waiting: list[HeldAgent | PutOff] = [*self._agents.values(), *self._put_off]
-        return [member for each in waiting for member in each.wishes]
+        return [*self._called_off, *(member for each in waiting for member in each.wishes)]
 
     @property
     def leaving(self) -> Collection[str]:
@@ -118,9 +119,14 @@ class AgentHosts(Hosts):
         waiting: list[HeldAgent | PutOff] = [*self._agents.values(), *self._put_off]
         for each in waiting:
             if each.wishes.pop(member, None) is not None:
-                self._of.loop.post(lambda: self._of.unstarted(member, ""))
+                self._called_off.add(member)
+                self._of.loop.post(partial(self._say_called_off, member))
                 return True
         return False
+
+    def _say_called_off(self, member: int) -> None:
+        self._called_off.discard(member)
+        self._of.unstarted(member, "")
 
     def tick(self, now: float) -> None:
         """Exchange signs of life; ask after agents that do not come."""

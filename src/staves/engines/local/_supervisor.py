@@ -221,6 +221,10 @@ class Supervisor:
                 self._output.release(member, shown=rank == 0)
             self.hosts.tick(now)
             self._do(self._coordinator.tick(now))
+        if self._outcome is None and self.elastic and not self._coordinator.over:
+            self._outcome = Outcome(
+                self._reports, told="stopped", reason="no worker is left, and none has finished"
+            )
 
     # -- what the coordinator wants
 
