@@ -49,6 +49,7 @@ EVENTS: dict[str, Event] = {
     "failed": Ended("failed", "rank 0 raised", 1),
     "saved": Ended("saved"),
     "stopped": Ended("stopped"),
+    "unplaced": Ended("unplaced", "n: no agent: preempted"),
     "lost": Lost(),
     "not-started": NotStarted("no memory"),
 }
@@ -90,6 +91,7 @@ finished     -         finished          finished         finished         finis
 failed       -         failed            failed           failed           failed           -         failed           failed           failed           failed           -
 saved        -         queued            queued           queued           queued           -         queued           paused           cancelled        queued           -
 stopped      -         failed            queued           queued           queued           -         queued           paused           cancelled        queued           -
+unplaced     -         queued            queued           queued           queued           -         queued           paused           cancelled        queued           -
 lost         -         failed            queued           queued           queued           -         queued           paused           cancelled        queued           -
 not-started  -         queued            queued           queued           queued           -         queued           paused           cancelled        queued           -
 """  # noqa: E501
@@ -200,6 +202,15 @@ def test_what_the_cluster_takes_is_no_retry_once_it_had_trained() -> None:
     for state in ("queued", "failed"):  # what never comes to train may not be tried for ever
         record = advance(advance(record, Grant(("a",))), Ended("stopped", "a was lost"))
         assert record.state == state
+
+
+def test_a_job_that_the_cluster_does_not_let_begin_waits_on() -> None:
+    record = replace(BASE, retries=0)
+    for _ in range(5):
+        record = advance(record, Grant(("a",)))
+        record = advance(record, Ended("unplaced", "n: no agent: its place was not to be had"))
+        assert (record.state, record.failures) == ("queued", 0)
+        assert record.reason == "n: no agent: its place was not to be had"
 
 
 def test_spans_tell_that_it_trained() -> None:

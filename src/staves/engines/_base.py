@@ -19,10 +19,11 @@ Phase = Literal["absent", "starting", "running", "ended", "lost"]
 """absent: never launched. starting: launched, nothing of it has been heard yet. running: its
 supervisor is up. ended: it has said how it ended. lost: its supervisor died without a word."""
 
-End = Literal["finished", "failed", "saved", "stopped"]
+End = Literal["finished", "failed", "saved", "stopped", "unplaced"]
 """finished: of itself, well. failed: of itself, or because too few devices were left. saved: as it
 was told, with its state in a checkpoint. stopped: as it was told, without one; untold where it
-could not do without a device that was lost, or that it did not get."""
+could not do without a device that was lost, or that it did not get. unplaced: it did not get a
+device that it could not do without, and nothing of it has run."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -254,6 +254,11 @@ def _ended(record: Record, event: Ended) -> Record:
                 # Preempted by the cluster, or its nodes died: no fault of the job's, however often.
                 return _to(record, "queued", reason=reason)
             return _lost(record, reason)
+        case "unplaced":
+            # Nobody's failure but the cluster's: what was acknowledged waits until it can be had.
+            if record.state == "saving":
+                return _stopped(record)
+            return _to(record, "queued", reason=event.reason)
 
 
 def _stopped(record: Record) -> Record:

@@ -59,6 +59,7 @@ _STORE_EVERY = 2.0  # seconds between two times that progress alone is stored
 _LEFT_ALONE = 60.0  # seconds, at most, in which a change may take effect and be measured
 _REMEMBERED = 20  # finished jobs that count for the speeds of types
 _SHUNNED_FOR = 600.0  # seconds that a device gets nothing after a job could not use it
+_NOT_HAD_FOR = 60.0  # seconds that it gets nothing after the cluster did not let a job have it
 
 
 @dataclass(slots=True)
@@ -220,6 +221,10 @@ class Turns:
         if events:
             names = ", ".join(type(event).__name__.lower() for event in events)
             logger.info("%s: %s", record.title, names)
+            if status.ended is not None and status.ended.end == "unplaced":
+                logger.warning("%s: %s", record.title, status.ended.reason)
+                # Not all were refused, but which is not told; another placement may be had.
+                self._shunned |= dict.fromkeys(record.devices, now + _NOT_HAD_FOR)
             record = self.store.apply(job.id, *events, now=now)
             if job.record.state == "rescaling" != record.state and seen.changed is not None:
                 if seen.grown:

@@ -157,8 +157,8 @@ def test_a_place_that_is_not_to_be_had(home: Path, tmp_path: Path) -> None:
     devices = job.devices
     folder(home).mkdir()
     (folder(home) / "right.down").touch()
-    job.launch("true", devices[1:3])
+    job.launch("true", devices[2:3])
     done = job.end().ended
     assert done is not None
-    assert done.end == "stopped"
+    assert done.end == "unplaced"
     assert done.reason == "right: no agent: right is down"

@@ -137,7 +137,7 @@ def test_what_is_not_to_be_had_ends_the_attempt(
         job.launch("true", job.devices[:1])
         done = job.end().ended
     assert done is not None
-    assert done.end == "stopped"
+    assert done.end == "unplaced"
     assert "its place was not to be had within 3 s: 1 emu wanted, 0 of 2 free" in done.reason
     assert stranger.answers()
     stranger.close()

@@ -170,7 +170,7 @@ def test_what_cannot_be_had_says_why(slurm: SlurmDaemons, home: Path, tmp_path: 
         job.launch("true", job.devices[5:6])
         done = job.end().ended
         assert done is not None
-        assert done.end == "stopped"
+        assert done.end == "unplaced"
         assert "n3: no agent: its place was not to be had within 1 s: Slurm job" in done.reason
         assert "is pending: " in done.reason
     finally:

@@ -21,8 +21,8 @@ class Outcome:
     (negative: a signal) and the script's `traceback`; `parted`: it was lost with its part of a
     sharded model; `reason` says why membership could not go on;
     `refusal` is an input error of ours that ended it instead. `reports` are the figures of the
-    finished members. `told` says what became of it where it was told to stop; `stopped_by` is the
-    signal that told it.
+    finished members. `told` says what became of it where it was told to stop, or could not do
+    without a device; `stopped_by` is the signal that told it.
     """
 
     reports: dict[int, dict[str, Any]] = field(default_factory=dict)
@@ -34,7 +34,7 @@ class Outcome:
     reason: str | None = None
     refusal: dict[str, Any] | None = None
     stopped_by: int | None = None
-    told: Literal["saved", "stopped"] | None = None
+    told: Literal["saved", "stopped", "unplaced"] | None = None
 
     @property
     def ok(self) -> bool:

@@ -144,6 +144,7 @@ class Supervisor:
         )
         self.stop = self._stopping.tell
         self.elastic = False
+        self._begun = False  # whether any worker has been started
         self._wanted: list[str] | None = None
         self._children_before: set[int] = set()
         self._ending = False
@@ -274,6 +275,7 @@ class Supervisor:
 
     def _started(self, worker: Worker) -> None:
         self._workers[worker.member] = worker
+        self._begun = True
         if worker.pid is not None:
             self._on_worker(worker.pid)
         if worker.member in self._early_ends:
@@ -365,7 +367,8 @@ class Supervisor:
         if reason and self._outcome is None:
             self._on_warning(reason)
             if not self.elastic:  # no other than these devices will do
-                self._outcome = Outcome(self._reports, told="stopped", reason=reason)
+                end: Literal["stopped", "unplaced"] = "stopped" if self._begun else "unplaced"
+                self._outcome = Outcome(self._reports, told=end, reason=reason)
         self._do(self._coordinator.exited(member, time.monotonic(), failed=bool(reason)))
 
     def _ended(self, worker: Worker, status: int) -> None:
