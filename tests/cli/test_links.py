@@ -58,6 +58,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
         *,
         folder: Path,
         told: Callable[[Measurement], None],
+        waits: Callable[[tuple[str, str], str], None],
     ) -> list[Measurement]:
         assert folder.is_dir()
         asked.append(list(devices))
@@ -230,6 +231,6 @@ def test_beside_a_service_without_free_nodes_nothing_is_measured(
     service.jobs["a"] = "9"
     code, out, err = staves()
     assert (code, out, measured) == (1, "", [])
-    assert "no two nodes are free of jobs" in err.splitlines()[-1]
+    assert "no two nodes are in use and free of jobs" in err.splitlines()[-1]
     assert set(service.states.values()) == {"up", "drained"}
     assert service.states["e"] == "up"

@@ -15,6 +15,7 @@ import httpx
 import pytest
 
 import staves
+from staves.engines.agents import AGENT_TOKEN
 from staves.errors import InputError, StavesError
 from staves.service import Client, ServiceFolder, Settings, down, up
 from staves.service._facade import Document
@@ -214,6 +215,25 @@ def test_what_a_dead_controller_left_is_ended(folder: ServiceFolder) -> None:
     assert folder.state == "absent"
 
 
+def test_agents_are_left_to_their_supervisor(
+    folder: ServiceFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("staves.service._down._LEFTOVERS_GRACE", 0.5)
+    pid = up(settings(folder))["pid"]
+    os.kill(pid, signal.SIGKILL)
+    reap(pid)
+    told = "trap 'exit 7' TERM; echo; while :; do sleep 0.05; done"
+    with (
+        leave(folder.home) as supervisor,
+        leave(folder.home, told, **{AGENT_TOKEN: "secret"}) as agent,
+    ):
+        assert agent.stdout is not None
+        agent.stdout.readline()
+        assert down(folder, grace=60).leftovers >= 2
+        assert supervisor.wait() == -signal.SIGTERM
+        assert agent.wait() == -signal.SIGKILL, "it was not told, and ended when time was up"
+
+
 def test_what_does_not_end_is_ended_by_force(
     folder: ServiceFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -231,7 +251,7 @@ def test_what_does_not_end_is_ended_by_force(
         assert stubborn.wait() == -signal.SIGKILL
 
 
-def leave(home: Path, command: str = "exec sleep 1000") -> subprocess.Popen[bytes]:
+def leave(home: Path, command: str = "exec sleep 1000", **environ: str) -> subprocess.Popen[bytes]:
     """Start what a controller of that home might have started."""
-    environ = {**os.environ, MARK: str(home)}
+    environ = {**os.environ, MARK: str(home), **environ}
     return subprocess.Popen(["/bin/sh", "-c", command], env=environ, stdout=subprocess.PIPE)

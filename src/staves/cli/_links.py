@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -63,12 +64,12 @@ def links(
         _say_no_link(whole, as_json)
         return
     holding = held_nodes(warn) if runs else contextlib.nullcontext([n.name for n in whole.nodes])
-    with holding as free:
+    with _ended_as_by_hand(), holding as free:
         devices = {name: device for name, device in _first(whole).items() if name in free}
         if len(devices) < 2:
             raise StavesError(
-                "no two nodes are free of jobs: a link cannot be measured beside them",
-                hint="wait, or pause jobs: staves ps",
+                "no two nodes are in use and free of jobs: a link cannot be measured beside them",
+                hint="wait, or pause jobs (staves ps); take drained nodes back (staves undrain)",
             )
         found = _measured(built, devices)
     if emulated := sorted(node.name for node in whole.nodes if _is_held_to_links(whole, node.name)):
@@ -79,6 +80,20 @@ def links(
     _show(good, found, as_json)
     if len(good) < len(found):
         raise StavesError(f"{len(found) - len(good)} of {len(found)} links were not measured")
+
+
+@contextlib.contextmanager
+def _ended_as_by_hand() -> Iterator[None]:
+    """Let SIGTERM end what was started and give nodes back, as Ctrl-C does."""
+
+    def end(number: int, frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _engine(cluster: Path | None, name: str | None, given: list[str], *, runs: bool) -> Engine:
@@ -132,8 +147,11 @@ def _measured(engine: Engine, devices: Mapping[str, Device]) -> list[Measurement
         what = measurement.problem if measurement.link is None else _speed(measurement.link)
         messages.print(f"staves: {done}/{pairs} {' - '.join(measurement.nodes)}: {what}")
 
+    def waits(nodes: tuple[str, str], reason: str) -> None:
+        messages.print(f"staves: {' - '.join(nodes)} waits: {reason}")
+
     with _folder() as folder:
-        found = measure_links(engine, devices, folder=folder, told=told)
+        found = measure_links(engine, devices, folder=folder, told=told, waits=waits)
     for measurement in found:
         if measurement.link is not None:  # what failed keeps its logs
             shutil.rmtree(staves_home() / "jobs" / measurement.job, ignore_errors=True)

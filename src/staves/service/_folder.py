@@ -128,7 +128,8 @@ class ServiceFolder:
     def token(self) -> str | None:
         """Return the administrator's token; None before the first `staves up`."""
         with contextlib.suppress(FileNotFoundError):
-            return self.token_file.read_text().strip()
+            # One that is damaged is no token either, and is refused as such.
+            return self.token_file.read_text(encoding="utf-8", errors="backslashreplace").strip()
         return None
 
     def keep_token(self, token: str) -> None:

@@ -13,6 +13,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from staves.engines.agents import AGENT_TOKEN
+
 MARK = "STAVES_SERVICE"
 """In the environment of all that the controller starts: the home of its service."""
 
@@ -20,14 +22,15 @@ MARK = "STAVES_SERVICE"
 def end_leftovers(home: Path, *, grace: float) -> int:
     """End all processes of the service of `home` but the controller; return how many there were.
 
-    Supervisors are told to end, and end their workers; what is left after `grace` seconds is
-    ended by force.
+    Supervisors are told to end, and end their workers and agents; what is left after `grace`
+    seconds is ended by force. An agent is not told beside its supervisor: that would lose the
+    ranks which are just being saved.
     """
     found = dict(_marked(home))
     if not found:
         return 0
     for pid, parent in found.items():
-        if parent not in found:
+        if parent not in found and not _is_agent(pid):
             _signal(pid, home, signal.SIGTERM)
     _wait(home, grace)
     while left := dict(_marked(home)):  # what dies may start others first
@@ -49,11 +52,19 @@ def _marked(home: Path) -> Iterator[tuple[int, int]]:
 
 
 def _is_marked(pid: int, home: Path) -> bool:
+    return f"{MARK}={home}" in _environ(pid)
+
+
+def _is_agent(pid: int) -> bool:
+    return any(word.startswith(f"{AGENT_TOKEN}=") for word in _environ(pid))
+
+
+def _environ(pid: int) -> list[str]:
+    """Return what a process was started with; nothing of one that is gone, or another user's."""
     try:
-        environ = Path(f"/proc/{pid}/environ").read_bytes()
-    except OSError:  # gone, or another user's
-        return False
-    return f"{MARK}={home}".encode() in environ.split(b"\0")
+        return os.fsdecode(Path(f"/proc/{pid}/environ").read_bytes()).split("\0")
+    except OSError:
+        return []
 
 
 def _signal(pid: int, home: Path, number: signal.Signals) -> None:

@@ -2,7 +2,15 @@
 
 from staves.engines.agents._declared import cluster_with
 from staves.engines.agents._engine import AgentEngine
-from staves.engines.agents._nodes import AgentOrder, AgentState, Nodes
+from staves.engines.agents._nodes import AGENT_TOKEN, AgentOrder, AgentState, Nodes
 from staves.engines.agents._subprocesses import SubprocessNodes
 
-__all__ = ["AgentEngine", "AgentOrder", "AgentState", "Nodes", "SubprocessNodes", "cluster_with"]
+__all__ = [
+    "AGENT_TOKEN",
+    "AgentEngine",
+    "AgentOrder",
+    "AgentState",
+    "Nodes",
+    "SubprocessNodes",
+    "cluster_with",
+]

@@ -11,6 +11,9 @@ from typing import Any, ClassVar, Literal
 from staves.engines.agents._addresses import own_address
 from staves.hardware import Cluster, Device
 
+AGENT_TOKEN = "STAVES_AGENT_TOKEN"
+"""In the environment of an agent: the secret of its attempt."""
+
 
 @dataclass(frozen=True, slots=True)
 class AgentOrder:
@@ -42,7 +45,7 @@ class AgentOrder:
     @property
     def environ(self) -> dict[str, str]:
         """The secret part, for the agent's environment."""
-        return {"STAVES_AGENT_TOKEN": self.token}
+        return {AGENT_TOKEN: self.token}
 
 
 @dataclass(frozen=True, slots=True)

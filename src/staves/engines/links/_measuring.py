@@ -54,6 +54,7 @@ def measure_links(
     folder: Path,
     patience: float = PATIENCE,
     told: Callable[[Measurement], None] = lambda _: None,
+    waits: Callable[[tuple[str, str], str], None] = lambda nodes, reason: None,
 ) -> list[Measurement]:
     """Measure the link between every pair of nodes, and return what came of each.
 
@@ -66,6 +67,7 @@ def measure_links(
         folder: where results are written; the same on all nodes, and there.
         patience: seconds that one round may take.
         told: hears of each pair as soon as it is measured.
+        waits: hears of a pair whose ranks cannot start yet, and why, whenever that changes.
     """
     found: list[Measurement] = []
     stamp = f"links-{time.time_ns():x}"
@@ -77,7 +79,7 @@ def measure_links(
         try:
             for job in jobs:
                 job.start()
-            for measurement in _outcomes(jobs, patience):
+            for measurement in _outcomes(jobs, patience, waits):
                 told(measurement)
                 found.append(measurement)
         finally:
@@ -92,7 +94,7 @@ class _Job:
         self._engine, self._name, self._devices = engine, name, tuple(devices)
         self._folder, self._result = folder, folder / f"{name}.json"
         self.nodes = devices[0].node, devices[1].node
-        self._problem = ""
+        self._problem = self._waits = ""
 
     def start(self) -> None:
         """Launch it."""
@@ -133,6 +135,11 @@ class _Job:
         pending = self._engine.status(self._name, 1).pending
         return self._without(pending or "it took too long")
 
+    def waits(self) -> str:
+        """Return why it has not started, where that is news; empty where it is not."""
+        before, self._waits = self._waits, self._engine.status(self._name, 1).pending
+        return self._waits if self._waits != before else ""
+
     def end(self) -> None:
         """Stop it if it runs."""
         if self._runs():
@@ -164,13 +171,17 @@ class _Job:
         return Measurement(self.nodes, self._name, None, (), problem, time.time())
 
 
-def _outcomes(jobs: Sequence[_Job], patience: float) -> Iterator[Measurement]:
+def _outcomes(
+    jobs: Sequence[_Job], patience: float, waits: Callable[[tuple[str, str], str], None]
+) -> Iterator[Measurement]:
     """Yield what comes of each job, as it comes."""
     open_jobs, until = list(jobs), time.monotonic() + patience
     while open_jobs:
         late = time.monotonic() > until
         for job in list(open_jobs):
             found = job.look() or (job.late() if late else None)
+            if found is None and (reason := job.waits()):
+                waits(job.nodes, reason)
             if found is not None:
                 open_jobs.remove(job)
                 yield found

@@ -36,6 +36,23 @@ class Outcome:
     stopped_by: int | None = None
     told: Literal["saved", "stopped", "unplaced"] | None = None
 
+    @classmethod
+    def nobody_left(cls, reports: dict[int, dict[str, Any]]) -> Outcome:
+        """Return how a run has ended that trained, and of which nobody is left who has finished."""
+        return cls(reports, told="stopped", reason="no worker is left, and none has finished")
+
+    @classmethod
+    def without_device(
+        cls, reports: dict[int, dict[str, Any]], reason: str, *, begun: bool
+    ) -> Outcome:
+        """Return how a run has ended that needs a device which it does not get."""
+        return cls(reports, told="stopped" if begun else "unplaced", reason=reason)
+
+    @classmethod
+    def untrained(cls, reports: dict[int, dict[str, Any]], name: str) -> Outcome:
+        """Return how a run has ended of which others train, and this device never has."""
+        return cls(reports, reason=f"{name} ended without training, while others wait for it")
+
     @property
     def ok(self) -> bool:
         """Whether every rank ended well."""
@@ -117,6 +134,9 @@ def failure_of(
     worker: Worker, rank: int, status: int, reports: dict[int, dict[str, Any]], logs: LogFolder
 ) -> Outcome:
     """Return how a run has ended whose `worker` failed first; `status` as of its process."""
+    if worker.gone_with is not None:
+        reason = f"{worker.device.name} was lost: {worker.gone_with}"
+        return Outcome(reports, told="stopped", reason=reason)
     name = f"rank-{worker.first_rank}"
     return Outcome(
         reports,

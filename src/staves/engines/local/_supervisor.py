@@ -223,9 +223,7 @@ class Supervisor:
             self.hosts.tick(now)
             self._do(self._coordinator.tick(now))
         if self._outcome is None and self.elastic and not self._coordinator.over:
-            self._outcome = Outcome(
-                self._reports, told="stopped", reason="no worker is left, and none has finished"
-            )
+            self._outcome = Outcome.nobody_left(self._reports)
 
     # -- what the coordinator wants
 
@@ -367,8 +365,7 @@ class Supervisor:
         if reason and self._outcome is None:
             self._on_warning(reason)
             if not self.elastic:  # no other than these devices will do
-                end: Literal["stopped", "unplaced"] = "stopped" if self._begun else "unplaced"
-                self._outcome = Outcome(self._reports, told=end, reason=reason)
+                self._outcome = Outcome.without_device(self._reports, reason, begun=self._begun)
         self._do(self._coordinator.exited(member, time.monotonic(), failed=bool(reason)))
 
     def _ended(self, worker: Worker, status: int) -> None:
@@ -408,15 +405,9 @@ class Supervisor:
         if worker.told_to_end:
             self._do(self._coordinator.exited(worker.member, time.monotonic(), failed=False))
         elif any(other.said_hello for other in self._workers.values()):
-            self._outcome = self._outcome or Outcome(
-                self._reports,
-                reason=f"{worker.device.name} ended without training, while others wait for it",
-            )
+            self._outcome = self._outcome or Outcome.untrained(self._reports, worker.device.name)
 
     def _fail(self, worker: Worker, status: int) -> None:
-        if self._outcome is None and worker.gone_with is not None:
-            reason = f"{worker.device.name} was lost: {worker.gone_with}"
-            self._outcome = Outcome(self._reports, told="stopped", reason=reason)
         if self._outcome is None:
             rank, logs = self._rank(worker), self._output.logs
             self._outcome = failure_of(worker, rank, status, self._reports, logs)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from staves.errors import StavesError
 
 _PATIENCE = 60.0  # seconds: a controller that fails over answers late
+_LINES = 3  # of what it has said, that are shown: the cause is often not in the last
 _OF_A_JOB = ("SLURM_JOB", "SLURM_STEP", "SLURM_TASK", "SLURM_NODE", "SLURM_CPU", "SLURM_MEM")
 
 
@@ -25,7 +26,7 @@ def run(*words: str, text: str = "", environ: Mapping[str, str] | None = None) -
         environ: added to its environment.
 
     Raises:
-        CommandError: it is not installed, failed, or did not answer; with its own last line.
+        CommandError: it is not installed, failed, or did not answer; with its own last lines.
     """
     try:
         done = subprocess.run(
@@ -46,9 +47,14 @@ def run(*words: str, text: str = "", environ: Mapping[str, str] | None = None) -
     except subprocess.TimeoutExpired:
         raise CommandError(f"{words[0]} has not answered within {_PATIENCE:g} s") from None
     if done.returncode != 0:
-        said = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
-        raise CommandError(said[-1].removeprefix(f"{words[0]}: "))
+        raise CommandError(_words(words[0], done.stderr) or f"exit status {done.returncode}")
     return done.stdout
+
+
+def _words(command: str, stderr: str) -> str:
+    """Return what a command said on one line, but for where its usage is told."""
+    said = [line.strip().removeprefix(f"{command}: ") for line in stderr.splitlines()]
+    return "; ".join([line for line in said if line and "--help" not in line][-_LINES:])
 
 
 def surroundings() -> dict[str, str]:
