@@ -12,6 +12,7 @@ from staves.cli._output import messages, print_json, warn
 from staves.cli._service import AsJson, service_packages
 from staves.documents import duration
 from staves.engines.local import staves_home
+from staves.errors import InputError
 
 
 def down(
@@ -24,7 +25,10 @@ def down(
     with service_packages():
         from staves.service import ServiceFolder
         from staves.service import down as end
-    seconds = duration(grace)
+    try:
+        seconds = duration(grace)
+    except InputError as error:
+        raise InputError(f"--grace: {error.message}", hint=error.hint) from None
     waiting = messages.status("ending the service; jobs save themselves first")
     with waiting if messages.is_terminal else contextlib.nullcontext():
         ended = end(ServiceFolder(staves_home()), grace=seconds)

@@ -94,8 +94,11 @@ def _slurm(home: Path, file: Cluster | None, options: Mapping[str, str]) -> Engi
     nodes = SlurmNodes(folder=str(home / "slurm"), cluster=document, **keywords(options))
     engine = AgentEngine(home, nodes)
     if not engine.cluster().total:
+        where = "the Slurm cluster"
+        if partition := options.get("partition"):
+            where = f"Slurm's partition {quoted(partition)}"
         raise InputError(
-            "no node of the Slurm cluster that is up has GPUs that Slurm knows of",
+            f"no node of {where} that is up has GPUs that Slurm knows of",
             hint="`sinfo --Node --format='%N %T %G'` shows what it has; GPUs are gpu:TYPE:COUNT",
         )
     return engine

@@ -51,6 +51,12 @@ def test_a_cluster_that_is_not_there(cluster: RayCluster) -> None:
         RayNodes(address="ray://127.0.0.1:10001")
 
 
+@pytest.mark.parametrize("address", ["", "banana", "10.0.0.1", "10.0.0.1:", ":6379", "h:99999"])
+def test_what_is_no_address_is_refused(address: str) -> None:
+    with pytest.raises(InputError, match=r"^--address: .*no address of a Ray cluster"):
+        RayNodes(address=address)
+
+
 def test_another_is_made_of_plain_values(cluster: RayCluster) -> None:
     with nodes_of(cluster) as nodes:
         found = nodes.discover()

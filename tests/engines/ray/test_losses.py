@@ -109,6 +109,24 @@ def test_a_node_goes_and_comes_back(job: Job, cluster: RayCluster) -> None:
     job.prove()
 
 
+def test_all_that_it_had_goes_and_it_is_run_again_elsewhere(job: Job, cluster: RayCluster) -> None:
+    left, right = job.devices[:2], job.devices[3:]
+    job.train(left)
+    job.until_on(left)
+    cluster.kill("left")
+    try:
+        job.until(lambda _: "attempt 2 begins" in job.log(), "its loss to be seen", crawl=True)
+        job.resize(right, request=1)
+        job.until_on(right)
+    finally:
+        cluster.start("left")
+    job.allow(None)
+    done = job.end().ended
+    assert done is not None
+    assert done.end == "finished", job.log()
+    job.prove()
+
+
 def test_what_another_holds_is_waited_for_and_left_alone(job: Job, cluster: RayCluster) -> None:
     stranger = Stranger(cluster, "emu", 2)  # both of the node `left`, which alone has two
     left, right = job.devices[0], job.devices[3]

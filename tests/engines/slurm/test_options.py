@@ -56,8 +56,23 @@ def test_what_would_break_an_agent_is_refused(tmp_path: Path, option: str, words
 
 
 @pytest.mark.parametrize(
-    "texts", [{"holds": "node"}, {"notice": "soon"}, {"pending-within": "5"}, {"sbatch": "'"}]
+    "texts",
+    [
+        {"holds": "node"},
+        {"notice": "soon"},
+        {"pending-within": "5"},
+        {"sbatch": "'"},
+        {"time-limit": "banana"},
+        {"time-limit": "1-"},
+        {"time-limit": "-5"},
+    ],
 )
 def test_malformed_texts_are_refused(texts: dict[str, str]) -> None:
-    with pytest.raises(InputError):
+    (name,) = texts
+    with pytest.raises(InputError, match=f"^{name}: "):
         keywords(texts)
+
+
+@pytest.mark.parametrize("text", ["5", "5:30", "1:00:00", "2-12", "2-12:30:00", "UNLIMITED"])
+def test_times_as_slurm_takes_them(text: str) -> None:
+    assert keywords({"time-limit": text}) == {"time_limit": text}

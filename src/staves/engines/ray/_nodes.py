@@ -48,6 +48,11 @@ class RayNodes(Nodes):
                 f"--address: {quoted(address)} is that of a Ray client",
                 hint="name the head, HOST:PORT, or auto; run on a machine of the cluster",
             )
+        if address != "auto" and not _is_address(address):
+            raise InputError(
+                f"--address: {quoted(address)} is no address of a Ray cluster",
+                hint="auto, or HOST:PORT of its head, like 10.0.0.1:6379",
+            )
         self._address, self._host = address, host
         self._file = None if cluster is None else parse_cluster(json.dumps(cluster))
         self._document = cluster
@@ -143,3 +148,8 @@ def _environ() -> dict[str, str]:
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     absolute = [str(Path(path).absolute()) for path in paths if path]
     return found | ({"PYTHONPATH": os.pathsep.join(absolute)} if absolute else {})
+
+
+def _is_address(text: str) -> bool:
+    host, _, port = text.rpartition(":")
+    return bool(host) and port.isascii() and port.isdigit() and 0 < int(port) < 2**16

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -33,6 +34,9 @@ _OURS = {
 }
 
 
+_TIME = re.compile(r"(\d+-)?\d+(:\d+){0,2}|unlimited|infinite", re.IGNORECASE)
+
+
 def keywords(texts: Mapping[str, str]) -> dict[str, Any]:
     """Return keywords of `SlurmNodes`, of what stands on a command line.
 
@@ -48,12 +52,24 @@ def keywords(texts: Mapping[str, str]) -> dict[str, Any]:
         if name == "sbatch":
             found["options"] = _words(text)
         elif name in ("pending-within", "notice"):
-            found[name.replace("-", "_")] = duration(text)
+            found[name.replace("-", "_")] = _seconds(name, text)
+        elif name == "time-limit" and not _TIME.fullmatch(text):
+            raise InputError(
+                f"time-limit: {quoted(text)} is no time of Slurm",
+                hint="minutes, hours:minutes:seconds, days-hours, or UNLIMITED",
+            )
         elif name == "holds" and text not in ("device", "group"):
             raise InputError(f"holds: {quoted(text)} is none", hint="device or group")
         else:
             found[name.replace("-", "_")] = text
     return found
+
+
+def _seconds(name: str, text: str) -> float:
+    try:
+        return duration(text)
+    except InputError as error:
+        raise InputError(f"{name}: {error.message}", hint=error.hint) from None
 
 
 def _words(text: str) -> list[str]:
