@@ -152,6 +152,19 @@ def test_nothing_is_left(job: Job, home: Path, text: str, who: str) -> None:
     assert having(f"STAVES_RUN={AttemptFolder.of(home, 'job-1', 1).path}") == []
 
 
+def test_a_node_that_stays_away_is_no_failure_of_the_job(home: Path, tmp_path: Path) -> None:
+    job = Job(lambda: engine(home, EMULATED, pending_within=0.0), tmp_path / "work")
+    job.train(job.devices[2:3])
+    job.until_on(job.devices[2:3])
+    (folder(home) / "right.down").touch()
+    for pid in agents(home, "right"):
+        os.kill(pid, signal.SIGKILL)
+    done = job.end(crawl=True).ended
+    assert done is not None
+    assert done.end == "stopped", job.log()
+    assert "fewer than 1 members are left" in done.reason
+
+
 def test_a_place_that_is_not_to_be_had(home: Path, tmp_path: Path) -> None:
     job = Job(lambda: engine(home, EMULATED, pending_within=0.0), tmp_path / "work")
     devices = job.devices

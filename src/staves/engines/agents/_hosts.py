@@ -64,6 +64,7 @@ class AgentHosts(Hosts):
         self._errands = Errands(supervision.loop)
         self._agents: dict[str, HeldAgent] = {}
         self._put_off: list[PutOff] = []
+        self._missing: set[str] = set()
         self._called_off: set[int] = set()  # members of whom that is yet to be said
         self._ending: dict[
             str, tuple[float, Link | None]
@@ -94,6 +95,11 @@ class AgentHosts(Hosts):
         """Members that have been neither started nor said never to start."""
         waiting: list[HeldAgent | PutOff] = [*self._agents.values(), *self._put_off]
         return [*self._called_off, *(member for each in waiting for member in each.wishes)]
+
+    @property
+    def missing(self) -> Collection[str]:
+        """Devices that the cluster took, or did not give, and has not given since."""
+        return self._missing
 
     @property
     def leaving(self) -> Collection[str]:
@@ -256,6 +262,7 @@ class AgentHosts(Hosts):
         self._end(agent)
         tries = self._tries[agent.order.node] = self._tries.get(agent.order.node, 0) + 1
         wishes, agent.wishes = agent.wishes, {}
+        self._missing |= {wish.device.name for wish in wishes.values()}
         due = time.monotonic() + min(2.0**tries, _LONGEST_PAUSE)
         self._put_off.append(PutOff(wishes, due, f"{agent.order.node}: no agent: {reason}"))
 
@@ -274,6 +281,7 @@ class AgentHosts(Hosts):
         if not self._ceased:
             self._of.say(f"{agent.order.node}: the agent {agent.order.agent} was lost: {reason}")
         workers, agent.workers = agent.workers, {}
+        self._missing |= {worker.device.name for worker in workers.values()}
         for worker in workers.values():
             worker.gone_with = f"the agent on {agent.order.node}: {reason}"
             self._of.ended(worker, -signal.SIGKILL)
@@ -318,6 +326,7 @@ class AgentHosts(Hosts):
         if agent.link is None:
             return
         wishes, agent.wishes = agent.wishes, {}
+        self._missing -= {wish.device.name for wish in wishes.values()}
         for wish in wishes.values():
             worker = agent.workers[wish.member] = RemoteWorker(wish, agent.link)
             agent.link.send(

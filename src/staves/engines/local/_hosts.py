@@ -92,6 +92,11 @@ class Hosts(ABC):
         return ""
 
     @property
+    def missing(self) -> Collection[str]:
+        """Names of devices that the cluster took, or did not give, and has not given since."""
+        return ()
+
+    @property
     def leaving(self) -> Collection[str]:
         """Names of devices that will be taken away soon: the attempt should not rely on them."""
         return ()

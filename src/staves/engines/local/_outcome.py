@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -47,6 +48,16 @@ class Outcome:
     ) -> Outcome:
         """Return how a run has ended that needs a device which it does not get."""
         return cls(reports, told="stopped" if begun else "unplaced", reason=reason)
+
+    @classmethod
+    def given_up(
+        cls, reports: dict[int, dict[str, Any]], reason: str, missing: Collection[str]
+    ) -> Outcome:
+        """Return how a run has ended whose membership cannot go on.
+
+        It has not failed where the cluster is short of devices: it can be run again on others.
+        """
+        return cls(reports, told="stopped" if missing else None, reason=reason)
 
     @classmethod
     def untrained(cls, reports: dict[int, dict[str, Any]], name: str) -> Outcome:

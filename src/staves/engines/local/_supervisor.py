@@ -246,7 +246,8 @@ class Supervisor:
                 self._output.logs.close()
                 self._output.logs = LogFolder(self._folder.logs(command.attempt))
             elif isinstance(command, Fail) and self._outcome is None:
-                self._outcome = Outcome(self._reports, reason=command.reason)
+                missing = set(self.hosts.missing) & set(self._coordinator.slots)
+                self._outcome = Outcome.given_up(self._reports, command.reason, missing)
 
     def _commit(self, commit: Commit) -> None:
         """Have the generation on disk, then tell it."""
