@@ -15,6 +15,7 @@ import time
 import pytest
 
 from staves.errors import StavesError
+from staves.service import down
 from tests.service.world import PATIENCE, World
 from tests.training.launch import command
 
@@ -78,3 +79,24 @@ def test_kills_at_random_points(live: World, kills: int) -> None:
 def under_way(live: World, job: str) -> bool:
     """Whether the job's attempt is still under way, by its folder."""
     return not (live.home / "jobs" / job / "attempts" / "1" / "outcome.json").exists()
+
+
+def test_down_over_a_dead_controller_is_no_failure_of_its_jobs(live: World) -> None:
+    """As after one that lives: what may be run again is queued, be it elastic or not."""
+    again = live.append(600.0)
+    never = live.submit("sleep 600", retries=0)
+    trainer = live.train(epochs=1000, max=1)
+    live.until(lambda: live.steps(trainer) > 0, "the first step")
+    live.until(lambda: (live.lines / again).exists(), "the command to run")
+    live.until_state(never, "running")
+    live.kill()
+    assert down(live.folder, grace=60).was == "dead"
+    before = live.steps(trainer)
+    live.revive()
+    assert live.until_state(never, "failed")["reason"].endswith("retries: 0")
+    live.until(lambda: live.steps(trainer) > before, "training to go on")
+    live.until(lambda: len((live.lines / again).read_text().splitlines()) == 2, "it to run again")
+    assert not live.folder.downed
+    for job in (again, trainer):
+        live.client.act(job, "stop")
+    live.until(live.over, "all jobs to end")

@@ -27,6 +27,7 @@ from staves.service._facade import (
     Service,
     UnknownName,
 )
+from staves.service._folder import ServiceFolder
 from staves.service._history import history_documents
 from staves.service._launching import job_folder
 from staves.service._measures import measures
@@ -92,6 +93,10 @@ class Controller(Service):
 
     def start(self) -> None:
         """Begin to schedule; jobs of an earlier controller are found by the first turn."""
+        folder = ServiceFolder(self._home)
+        if folder.downed:  # as if that controller had still been asked: no job has failed by it
+            self._end_all()
+            folder.forget_down()
         self._thread.start()
 
     def close(self) -> None:
@@ -107,9 +112,7 @@ class Controller(Service):
         """End all jobs, saved first and queued again; return when none is left."""
         with self._lock:
             self._turns.close()
-            active = self._store.jobs(states=ACTIVE)
-            for job in active:
-                self._store.apply(job.id, Shutdown(), now=time.time())
+            active = self._end_all()
         grace = max((job.spec.grace for job in active), default=0.0)
         deadline = time.monotonic() + grace + 30.0
         while self._store.jobs(states=ACTIVE):
@@ -120,6 +123,13 @@ class Controller(Service):
                 )
             self._wake.set()
             self._over.wait(0.05)
+
+    def _end_all(self) -> list[Job]:
+        """Have all jobs that have devices end, saved where they can be, and return them."""
+        active = list(self._store.jobs(states=ACTIVE))
+        for job in active:
+            self._store.apply(job.id, Shutdown(), now=time.time())
+        return active
 
     def _run(self) -> None:
         while not self._over.is_set():

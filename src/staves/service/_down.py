@@ -44,6 +44,8 @@ def down(folder: ServiceFolder, *, grace: float) -> Downed:
     """
     was, pid = folder.state, folder.pid
     forced = pid is not None and not _end_controller(folder, pid, grace)
+    if was == "dead" or forced:
+        folder.mark_down()
     leftovers = end_leftovers(folder.home, grace=_LEFTOVERS_GRACE)
     folder.forget_address()
     return Downed(was, forced, leftovers)

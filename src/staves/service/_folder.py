@@ -4,6 +4,7 @@ HOME/service/lock            held by the controller as long as it lives; its pid
 HOME/service/address.json    url and pid of the controller; there while it can be reached
 HOME/service/token           the administrator's token, for the commands on this machine
 HOME/service/cluster.json    the cluster that `staves up` was last given
+HOME/service/downed          there after `staves down` over a dead controller, until the next one
 HOME/service/engine.json     what runs its jobs: the engine's name and options
 HOME/service/controller.log  what the controller prints
 """
@@ -39,6 +40,7 @@ class ServiceFolder:
         self.log_file = self.path / "controller.log"
         self.cluster_file = self.path / "cluster.json"
         self._engine_file = self.path / "engine.json"
+        self._downed = self.path / "downed"
         self._address = self.path / "address.json"
         self._lock = self.path / "lock"
 
@@ -91,6 +93,20 @@ class ServiceFolder:
     def forget_address(self) -> None:
         """Be found no more."""
         self._address.unlink(missing_ok=True)
+
+    def mark_down(self) -> None:
+        """Let the next controller know that jobs of one which has died were ended on purpose."""
+        with contextlib.suppress(FileNotFoundError):  # no service has ever been here
+            self._downed.touch()
+
+    @property
+    def downed(self) -> bool:
+        """Whether that is so."""
+        return self._downed.exists()
+
+    def forget_down(self) -> None:
+        """It has been taken in."""
+        self._downed.unlink(missing_ok=True)
 
     def lock(self) -> int:
         """Become the controller, for as long as this process lives or the result is open.
