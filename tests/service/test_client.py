@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -186,6 +187,25 @@ def test_long_waits_are_told_once(up: ServiceFolder, monkeypatch: pytest.MonkeyP
         assert asking.jobs() == []
         assert asking.jobs() == []
     assert told == [f"the service at {URL} does not answer: refused"]
+
+
+def test_a_long_silence_is_told(up: ServiceFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("staves.service._client._SILENT", 0.01)
+    told: list[str] = []
+    spoken = threading.Event()
+
+    def tell(text: str) -> None:
+        told.append(text)
+        spoken.set()
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        assert spoken.wait(60), "it says nothing as long as nothing is answered"
+        return httpx.Response(200, json={"jobs": []})
+
+    transport = httpx.MockTransport(answer)
+    with Client(up.home, environ={}, waiting=tell, transport=transport) as asking:
+        assert asking.jobs() == []
+    assert told == [f"the service at {URL} has not answered for 0.01 s"]
 
 
 def test_patience_ends(up: ServiceFolder) -> None:

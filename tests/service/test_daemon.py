@@ -215,6 +215,29 @@ def test_what_a_dead_controller_left_is_ended(folder: ServiceFolder) -> None:
     assert folder.state == "absent"
 
 
+def test_a_start_that_fails_leaves_a_dead_controller_to_be_taken_over(
+    folder: ServiceFolder, tmp_path: Path
+) -> None:
+    pid = up(settings(folder))["pid"]
+    os.kill(pid, signal.SIGKILL)
+    reap(pid)
+    with pytest.raises(StavesError):
+        up(Settings(folder.home, controller="tests.service.fake:no_such_thing"))
+    assert folder.state == "dead", "its jobs may run on"
+    again = up(settings(folder))["pid"]
+    assert again != pid
+    down(folder, grace=60)
+    reap(again)
+
+
+def test_a_start_on_a_full_disk_says_so(
+    folder: ServiceFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("staves.service._daemon._ROOM", 2**62)
+    with pytest.raises(StavesError, match="is full"):
+        up(Settings(folder.home, controller="tests.service.fake:no_such_thing"))
+
+
 def test_agents_are_left_to_their_supervisor(
     folder: ServiceFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
@@ -21,6 +22,7 @@ from staves.service._tar import write_tar
 
 _AGAIN = 0.2  # seconds between two tries
 _LONG = 1.5  # seconds of waiting that want a word
+_SILENT = 5.0  # seconds without an answer that want one
 
 
 class _NotYet(StavesError):
@@ -63,7 +65,7 @@ class Client:
             )
         if not (self._token.isascii() and self._token.isprintable()):
             raise InputError(
-                "STAVES_TOKEN: is no token: it has more than ASCII characters in it",
+                "STAVES_TOKEN: is no token: it has characters in it that no token has",
                 hint="copy it from the file that `staves up --json` names",
             )
         # A proxy of the environment is not meant for this machine's own loopback.
@@ -208,6 +210,11 @@ class Client:
         if file is not None:
             file.seek(0)
             options["content"] = file
+        silence = threading.Timer(
+            _SILENT, self._waiting, (f"the service at {url} has not answered for {_SILENT:g} s",)
+        )
+        silence.daemon = True
+        silence.start()
         try:
             answer = self._http.request(method, f"{url}/api/v1{path}", **options)
         except httpx.InvalidURL as error:
@@ -217,6 +224,8 @@ class Client:
                 f"the service at {url} does not answer: {error or type(error).__name__}",
                 hint="is its machine up?" if self._url else f"its log: {self._folder.log_file}",
             ) from None
+        finally:
+            silence.cancel()
         if not answer.is_success:
             raise _error(answer, url)
         return answer

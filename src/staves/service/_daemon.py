@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -18,6 +19,7 @@ from staves.service._settings import Settings
 
 _LONGEST_LOG = 10 << 20  # bytes; a longer one makes room at the next start
 _UNWELL = 10.0  # seconds that a controller has to become well, once it answers
+_ROOM = 1 << 18  # bytes free on a disk that is as good as full
 _LAST_WORDS = 1 << 14  # bytes of it that are looked at
 
 
@@ -129,6 +131,10 @@ def _ended(folder: ServiceFolder, status: int, begin: int) -> StavesError:
     with folder.log_file.open("rb") as log:
         log.seek(max(begin, log.seek(0, os.SEEK_END) - _LAST_WORDS))
         words = log.read().decode(errors="replace").strip()
+    if shutil.disk_usage(folder.home).free < _ROOM:
+        return StavesError(
+            f"the disk of {folder.home} is full", hint="make room there, then `staves up` again"
+        )
     last = words.splitlines()[-1] if words else f"exit status {status}"
     if last.startswith("staves: "):  # it has said what and why itself
         kind = InputError if status == InputError.exit_code else StavesError

@@ -84,10 +84,10 @@ class ServiceFolder:
             return str(told["url"]), int(told["pid"])
         return None
 
-    def tell_address(self, url: str) -> None:
-        """Let others find this process, the controller."""
+    def tell_address(self, url: str, pid: int | None = None) -> None:
+        """Let others find the controller: this process, or the one that was."""
         part = self.path / f".address.{os.getpid()}"
-        part.write_text(json.dumps({"url": url, "pid": os.getpid()}))
+        part.write_text(json.dumps({"url": url, "pid": pid or os.getpid()}))
         part.rename(self._address)
 
     def forget_address(self) -> None:

@@ -67,10 +67,12 @@ def serve(settings: Settings, ready: Callable[[str], None]) -> None:
     folder = ServiceFolder(settings.home)
     folder.create()
     lock = folder.lock()
+    earlier = folder.address()  # that of a controller which has died
     try:
-        folder.forget_address()  # that of a controller which has died
+        folder.forget_address()
         with _listen(settings.port) as listener:
             service = _build(settings)
+            earlier = None  # taken over
             try:
                 _keep_token(folder, service)
                 service.start()
@@ -79,6 +81,8 @@ def serve(settings: Settings, ready: Callable[[str], None]) -> None:
                 service.close()
     finally:
         folder.forget_address()
+        if earlier is not None:  # its jobs may run on: it is still to be taken over
+            folder.tell_address(*earlier)
         os.close(lock)
 
 
