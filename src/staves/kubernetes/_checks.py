@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Annotated, Any
 
@@ -14,6 +15,9 @@ from staves.kubernetes._trainjob_models import RESERVED
 from staves.kubernetes._workload import Platform, Workload
 
 SHARED_MEMORY_PATH = "/dev/shm"
+
+_TAKEN = ("kueue.x-k8s.io", "jobset.sigs.k8s.io", "batch.kubernetes.io", "trainer.kubeflow.org")
+"""Domains of labels by which the parts of a cluster know what is theirs."""
 
 _NAME = "lower-case letters, digits and dashes, at most 63, a letter first"
 _OBJECT = "lower-case letters, digits, dashes and dots"
@@ -56,10 +60,19 @@ def check(workload: Workload, platform: Platform) -> None:
             ) from None
     _check_variables(workload, platform)
     _check_mounts(platform)
+    _check_labels(platform)
+    _check_sizes(platform)
     if platform.priority_class is not None and platform.queue is None:
         raise InputError(
             "--priority-class: is Kueue's, and no queue is named", hint="add --queue NAME"
         )
+    named = [group.types for group in workload.groups]
+    for name in platform.selectors:
+        if all(named) and not any(name in types for types in named):
+            raise InputError(
+                f"--select: the job is not to have {quoted(name)}",
+                hint=f"its types: {', '.join(sorted({each for types in named for each in types}))}",
+            )
     makers = {resource_for(group.types) for group in workload.groups}
     if len(makers) > 1:
         raise InputError(
@@ -138,4 +151,34 @@ def _check_mounts(platform: Platform) -> None:
             raise InputError(
                 f"{where}: two volumes are to be seen at {quoted(place)}", hint="name another path"
             )
+        if place == "/":
+            raise InputError(
+                f"{where}: a volume at / would hide the image", hint="name a folder: /data"
+            )
         seen.add(place)
+
+
+def _check_labels(platform: Platform) -> None:
+    for key in platform.labels:
+        if key.partition("/")[0] in _TAKEN:
+            raise InputError(
+                f"--label: {quoted(key)} is for the cluster's own parts to set",
+                hint="--queue and --priority-class say what Kueue is to know",
+            )
+
+
+def _check_sizes(platform: Platform) -> None:
+    for where, text in (("--cpu", platform.cpu), ("--memory", platform.memory)):
+        if text is None:
+            continue
+        if _is_zero(text):
+            raise InputError(f"{where}: {quoted(text)} is nothing", hint="name more than 0")
+        if where == "--memory" and text.endswith("m"):
+            raise InputError(
+                f"--memory: {quoted(text)} are thousandths of a byte", hint="Mi or Gi: 5Mi"
+            )
+
+
+def _is_zero(text: str) -> bool:
+    number = re.match(r"[+-]?([0-9]*\.?[0-9]*)", text)
+    return number is not None and not float(number[1] or 0)
