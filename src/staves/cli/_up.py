@@ -86,7 +86,10 @@ def up(
     options = engine_options(engine_option or [], named)
     quotas = parse_quotas(quota)
     folder = ServiceFolder(staves_home())
-    chosen, options = (engine, options) if engine else _last_engine(folder, options)
+    if engine is None:
+        chosen, options = _last_engine(folder, options)
+    else:
+        chosen = engine
     if chosen != "local" and engine is None:
         messages.print(
             f"staves: the engine is that of the last start, {chosen} (--engine names another)"

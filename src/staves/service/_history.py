@@ -31,19 +31,22 @@ def history_documents(jobs: Iterable[MeasuredJob]) -> list[dict[str, Any]]:
 
     The source is `measured`, or `model` where the job's step-time model has told it.
     """
-    return [
-        {
-            "job": job.id,
-            "device_type": cell.device_type,
-            "devices": cell.devices,
-            "nodes": cell.nodes,
-            "throughput": math.exp(found.log_throughput),
-            "source": "measured" if cell in measured else "model",
-        }
-        for job in jobs
-        for measured in [_measured(job.rounds, _profile(job))]
-        for cell, found in sorted(cells_of(job.rounds, _profile(job)).items())
-    ]
+    rows = []
+    for job in jobs:
+        profile = _profile(job)
+        measured = _measured(job.rounds, profile)
+        for cell, found in sorted({**_modelled(job.rounds, profile), **measured}.items()):
+            rows.append(
+                {
+                    "job": job.id,
+                    "device_type": cell.device_type,
+                    "devices": cell.devices,
+                    "nodes": cell.nodes,
+                    "throughput": math.exp(found.log_throughput),
+                    "source": "measured" if cell in measured else "model",
+                }
+            )
+    return rows
 
 
 def cells_of(rounds: Sequence[Round], profile: JobProfile) -> dict[Cell, Measured]:
@@ -58,10 +61,7 @@ def cells_of(rounds: Sequence[Round], profile: JobProfile) -> dict[Cell, Measure
         rounds: of one job.
         profile: its lines.
     """
-    alike = [one for one in rounds if one.batch == profile.batch]
-    shapes = {(1, 1)} | {(sum(one.devices.values()), one.nodes) for one in alike}
-    modelled = History.of(("", cell, rate) for cell, rate in _modelled(profile, shapes)).of_job("")
-    return {**modelled, **_measured(rounds, profile)}
+    return {**_modelled(rounds, profile), **_measured(rounds, profile)}
 
 
 def _measured(rounds: Sequence[Round], profile: JobProfile) -> Mapping[Cell, Measured]:
@@ -73,7 +73,13 @@ def _measured(rounds: Sequence[Round], profile: JobProfile) -> Mapping[Cell, Mea
     ).of_job("")
 
 
-def _modelled(
+def _modelled(rounds: Sequence[Round], profile: JobProfile) -> Mapping[Cell, Measured]:
+    alike = [one for one in rounds if one.batch == profile.batch]
+    shapes = {(1, 1)} | {(sum(one.devices.values()), one.nodes) for one in alike}
+    return History.of(("", cell, rate) for cell, rate in _by_lines(profile, shapes)).of_job("")
+
+
+def _by_lines(
     profile: JobProfile, shapes: Iterable[tuple[int, int]]
 ) -> Iterator[tuple[Cell, float]]:
     """Yield cells of `shapes`, devices and nodes, as the job's lines have them."""
