@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 import yaml
 
 from staves.cli import run_command
+from staves.cli._links import _ended_as_by_hand
 from staves.engines._base import Engine
 from staves.engines.links import Measurement
 from staves.hardware import Device, KeptLink, KeptLinks, Link
@@ -234,3 +236,14 @@ def test_beside_a_service_without_free_nodes_nothing_is_measured(
     assert "no two nodes are in use and free of jobs" in err.splitlines()[-1]
     assert set(service.states.values()) == {"up", "drained"}
     assert service.states["e"] == "up"
+
+
+def test_sigterm_ends_it_as_by_hand() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    undone: list[str] = []
+    started = ExitStack()
+    started.callback(undone.append, "what was started")
+    with pytest.raises(SystemExit) as ended, _ended_as_by_hand(), started:
+        signal.raise_signal(signal.SIGTERM)
+    assert (ended.value.code, undone) == (128 + signal.SIGTERM, ["what was started"])
+    assert signal.getsignal(signal.SIGTERM) == before

@@ -168,6 +168,11 @@ class PretendEngine(Engine):
         if one.ended is None:
             one.lost, one.devices, one.wanted = True, (), ()
 
+    def refuse(self, job: str) -> None:
+        """The cluster does not let it begin."""
+        attempt = max(a for j, a in self.attempts if j == job)
+        self._end(self.attempts[job, attempt], Ended("unplaced", "b: no agent: it is down"))
+
     def alive(self) -> list[Attempt]:
         return [a for a in self.attempts.values() if a.ended is None and not a.lost]
 

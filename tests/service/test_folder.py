@@ -94,3 +94,12 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     with pytest.raises(StavesError, match="home") as caught:
         ServiceFolder(tmp_path / "home").create()
     assert "STAVES_HOME" in str(caught.value.hint)
+
+
+def test_a_damaged_token_is_none_that_anybody_knows(tmp_path: Path) -> None:
+    folder = ServiceFolder(tmp_path)
+    folder.create()
+    folder.token_file.write_bytes(b"\xff\xfe")
+    token = folder.token()
+    assert token is not None
+    assert token.isascii()

@@ -579,3 +579,18 @@ def test_a_policy_that_fails_is_said_and_asked_again(heet: World) -> None:
     moody.wrong = False
     heet.run(lambda: heet.state(second) in ("running", "finished"))
     assert heet.turns.undecided is None
+
+
+def test_what_the_cluster_does_not_let_begin_is_tried_elsewhere_and_later(heet: World) -> None:
+    job = heet.submit("new", samples=400.0, elastic=False)
+    heet.run(lambda: bool(heet.devices(job)))
+    refused = heet.devices(job)
+    heet.engine.refuse(job)
+    heet.run(lambda: heet.store.job(job).record.attempt == 2)
+    record = heet.store.job(job).record
+    assert not set(heet.devices(job)) & set(refused)
+    assert (record.state, record.failures) == ("running", 0)
+    reasons = [line.text for line in heet.store.story(job)]
+    assert any("b: no agent: it is down" in text for text in reasons)
+    heet.run(heet.over)
+    assert heet.state(job) == "finished"

@@ -225,6 +225,7 @@ class Turns:
                 logger.warning("%s: %s", record.title, status.ended.reason)
                 # Not all were refused, but which is not told; another placement may be had.
                 self._shunned |= dict.fromkeys(record.devices, now + _NOT_HAD_FOR)
+                self._targets[job.id] = ()  # nor are they granted again before the next decision
             record = self.store.apply(job.id, *events, now=now)
             if job.record.state == "rescaling" != record.state and seen.changed is not None:
                 if seen.grown:
